@@ -6,7 +6,11 @@ use anydnn_backend::{Arg, Blocking, Dims, Error, MemoryDesc, PrimitiveDesc, Resu
 use super::Compute;
 use super::element::Float;
 use super::operands::{Operands, Results};
+use super::parallel::parallel_chunks;
 use super::view::dense;
+
+/// Bytes of rows that one thread copies sooner than another one comes to help.
+const ALONE: usize = 1 << 16;
 
 /// Slices, paddings and repetitions.
 pub(crate) fn remap(op: &Remap, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
@@ -67,14 +71,40 @@ fn rows(axis: usize, (src, bytes): (&MemoryDesc, &[u8]), indices: &[i64], result
     if row == 0 || indices.is_empty() {
         return;
     }
-    for (block, results) in result.chunks_exact_mut(row * indices.len()).enumerate() {
-        for (&index, to) in indices.iter().zip(results.chunks_exact_mut(row)) {
-            let index = if index < 0 { index.saturating_add(extent as i64) } else { index };
-            match usize::try_from(index).ok().filter(|&at| at < extent) {
-                Some(at) => to.copy_from_slice(&bytes[(block * extent + at) * row..][..row]),
-                None => to.fill(0),
+    let place = |&index: &i64| {
+        let index = if index < 0 { index.saturating_add(extent as i64) } else { index };
+        usize::try_from(index).ok().filter(|&at| at < extent)
+    };
+    let places: Vec<Option<usize>> = indices.iter().map(place).collect();
+    let block = |number: usize, results: &mut [u8]| {
+        let from = &bytes[number * extent * row..][..extent * row];
+        match row {
+            1 => elements::<1>(from, &places, results),
+            2 => elements::<2>(from, &places, results),
+            4 => elements::<4>(from, &places, results),
+            8 => elements::<8>(from, &places, results),
+            _ => {
+                for (place, to) in places.iter().zip(results.chunks_exact_mut(row)) {
+                    match place {
+                        Some(at) => to.copy_from_slice(&from[at * row..][..row]),
+                        None => to.fill(0),
+                    }
+                }
             }
         }
+    };
+    let length = row * places.len();
+    let together = (ALONE / length).max(1);
+    parallel_chunks(result, together * length, |piece, results| {
+        results.chunks_exact_mut(length).enumerate().for_each(|(i, to)| block(piece * together + i, to));
+    });
+}
+
+/// Rows of so few bytes that a copy of each takes as long as an instruction.
+fn elements<const BYTES: usize>(from: &[u8], places: &[Option<usize>], to: &mut [u8]) {
+    let from = from.as_chunks::<BYTES>().0;
+    for (to, place) in to.as_chunks_mut::<BYTES>().0.iter_mut().zip(places) {
+        *to = place.map_or([0; BYTES], |at| from[at]);
     }
 }
 
@@ -125,5 +155,33 @@ impl Compute for Gather {
 
     fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
         gather(*self, operands, results)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anydnn_backend::DataType;
+
+    use super::*;
+
+    /// Rows of so many bytes, by indices from either end and beyond them, of more blocks than one thread copies.
+    #[test]
+    fn rows_come_from_where_indices_say() {
+        for row in [1, 2, 4, 8, 12] {
+            let (blocks, extent) = (3, 50_usize);
+            let indices: Vec<i64> = (0..9_000).map(|i| (i * 7919 % 120) - 60).collect();
+            let src = MemoryDesc::new([blocks, extent, row], DataType::U8);
+            let bytes: Vec<u8> = (0..src.size()).map(|i| (i * 31 % 251) as u8 + 1).collect();
+            let mut made = vec![0xff; blocks * indices.len() * row];
+            rows(1, (&src, &bytes), &indices, &mut made, 1);
+            for (at, made) in made.chunks_exact(row).enumerate() {
+                let (block, index) = (at / indices.len(), indices[at % indices.len()]);
+                let index = if index < 0 { index + extent as i64 } else { index };
+                let from = usize::try_from(index).ok().filter(|&index| index < extent);
+                let expected =
+                    from.map_or(vec![0; row], |from| bytes[(block * extent + from) * row..][..row].to_vec());
+                assert_eq!(made, expected, "row {at} of {row} bytes");
+            }
+        }
     }
 }

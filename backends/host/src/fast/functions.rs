@@ -90,6 +90,18 @@ fn of_both_body(algorithm: BinaryAlgorithm, a: &[f32], b: &[f32], to: &mut [f32]
     }
 }
 
+for_levels! {
+    /// `to = condition ? a : b` for each element.
+    pub(super) fn select(condition: &[f32], a: &[f32], b: &[f32], to: &mut [f32]) = select_body
+}
+
+#[inline(always)]
+fn select_body(condition: &[f32], a: &[f32], b: &[f32], to: &mut [f32]) {
+    for (((to, &condition), &a), &b) in to.iter_mut().zip(condition).zip(a).zip(b) {
+        *to = if condition == 0.0 { b } else { a };
+    }
+}
+
 #[inline(always)]
 fn pairs_of(a: &[f32], b: &[f32], to: &mut [f32], f: impl Fn(f32, f32) -> f32) {
     for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
@@ -245,6 +257,9 @@ fn binary_body(algorithm: BinaryAlgorithm, a: &mut [f32], b: &[f32], reversed: b
         BinaryAlgorithm::Less if !reversed => pairs(a, b, |a, b| truth(a < b)),
         BinaryAlgorithm::Equal => pairs(a, b, |a, b| truth(a == b)),
         BinaryAlgorithm::NotEqual => pairs(a, b, |a, b| truth(a != b)),
+        BinaryAlgorithm::And => pairs(a, b, |a, b| truth(a != 0.0 && b != 0.0)),
+        BinaryAlgorithm::Or => pairs(a, b, |a, b| truth(a != 0.0 || b != 0.0)),
+        BinaryAlgorithm::Xor => pairs(a, b, |a, b| truth((a != 0.0) != (b != 0.0))),
         other => f32::binary(other, a, b, reversed),
     }
 }

@@ -30,6 +30,7 @@ mod lines;
 mod math;
 mod matmul;
 mod mode;
+mod nodes;
 mod panels;
 mod places;
 mod pooling;
@@ -113,9 +114,9 @@ fn plan_of_f32(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
             deconvolution::Deconvolution::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>)
         }
         Op::Attention(op) => attention::Attention::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
-        Op::Expression(op) => {
-            quantizing::Quantizing::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>)
-        }
+        Op::Expression(op) => quantizing::Quantizing::new(op, desc)
+            .map(|made| Box::new(made) as Box<dyn Fast>)
+            .or_else(|| Some(Box::new(nodes::Nodes::of_expression(op, desc)?))),
         Op::Pooling(op) => pooling::Pooling::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Recurrent(op) => recurrent::Recurrent::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Reduction(op) => reduction::Reduction::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
@@ -123,7 +124,11 @@ fn plan_of_f32(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
             resampling::Resampling::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>)
         }
         Op::Softmax(_) | Op::LayerNormalization(_) => rows::plan(desc),
-        Op::Reorder(_) | Op::Eltwise(_) | Op::Binary(_) | Op::BatchNormalization(_) => {
+        Op::Binary(op) => streaming::Streaming::new(desc)
+            .map(|made| Box::new(made) as Box<dyn Fast>)
+            .or_else(|| Some(Box::new(nodes::Nodes::of_truth(op, desc)?))),
+        Op::Select(_) => nodes::Nodes::of_select(desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Reorder(_) | Op::Eltwise(_) | Op::BatchNormalization(_) => {
             streaming::Streaming::new(desc).map(|made| Box::new(made) as Box<dyn Fast>)
         }
         _ => None,

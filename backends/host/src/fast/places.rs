@@ -77,8 +77,13 @@ impl Places {
 /// The strides of a plain f32 tensor stretched to `dims`, zero along what it repeats, and its first element; none for other types and
 /// layouts.
 pub(super) fn strides_of(desc: &MemoryDesc, dims: &[usize]) -> Option<(SmallVec<[usize; 6]>, usize)> {
+    plain_strides(desc, dims).filter(|_| desc.data_type() == DataType::F32)
+}
+
+/// The same of a tensor of any type.
+pub(super) fn plain_strides(desc: &MemoryDesc, dims: &[usize]) -> Option<(SmallVec<[usize; 6]>, usize)> {
     let blocking = desc.blocking().filter(|blocking| blocking.inner.is_empty())?;
-    if desc.data_type() != DataType::F32 || desc.rank() > dims.len() {
+    if desc.rank() > dims.len() {
         return None;
     }
     let lead = dims.len() - desc.rank();

@@ -11,6 +11,7 @@ use anydnn_backend::{
 
 mod attention;
 mod dots;
+mod nodes;
 mod pooling;
 mod quantizing;
 

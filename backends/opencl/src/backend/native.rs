@@ -21,6 +21,8 @@ const FAST: (f64, f64) = (0.03, 0.4);
 const REFERENCE: (f64, f64) = (2.0, 12.0);
 /// The products that one of a recurrent layer takes as long as: its steps wait for one another.
 const RECURRENT: f64 = 2.5;
+/// The elements that one of a node of an expression takes as long as: a function, and a way through the cache.
+const NODE: f64 = 2.0;
 /// Nanoseconds of any primitive, and of each row of a product.
 const CALL: f64 = 600.0;
 const ROW: f64 = 20.0;
@@ -109,7 +111,7 @@ fn nanoseconds(desc: &PrimitiveDesc, is_fast: bool) -> f64 {
             let steps = src.map_or(0, |src| src.dims().iter().rev().skip(1).product::<usize>());
             (all().fold(0.0, f64::max) * steps as f64 * RECURRENT, both)
         }
-        Op::Expression(op) => (0.0, results.max(all().fold(0.0, f64::max)) * op.nodes.len() as f64),
+        Op::Expression(op) => (0.0, NODE * results.max(all().fold(0.0, f64::max)) * op.nodes.len() as f64),
         Op::Eltwise(_)
         | Op::Binary(_)
         | Op::Select(_)
