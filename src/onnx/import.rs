@@ -63,6 +63,8 @@ pub(super) struct Request<'a> {
     pub(super) specialises: bool,
     /// Whether it is the body of a loop.
     pub(super) repeats: bool,
+    /// Whether calling a function of the host costs no more than a primitive.
+    pub(super) calls_are_free: bool,
     /// Steps that stay on the host whatever the importer says.
     pub(super) kept_back: &'a [usize],
 }
@@ -285,6 +287,9 @@ impl<'a> Walk<'a> {
             StepKind::Plain if self.is_for_host(step) => {
                 self.host(index, &node, "shapes and indices are computed there")
             }
+            StepKind::Plain if self.is_written_alone(&node) => {
+                self.host(index, &node, "a function writes the places alone")
+            }
             StepKind::Plain if self.request.kept_back.contains(&index) => {
                 self.host(index, &node, "the device cannot run it")
             }
@@ -375,6 +380,13 @@ impl<'a> Walk<'a> {
         });
         let node = Node::new(&step.proto, step.opset, Vec::new());
         fits && held && !matches!(step.operator(), "Identity" | "Shape" | "Size") && ops::is_at_once(&node)
+    }
+
+    /// Whether a step of a round writes to places that come with it: a graph compares all places with these.
+    fn is_written_alone(&self, node: &Node) -> bool {
+        let writes = matches!(node.operator(), "Scatter" | "ScatterElements" | "ScatterND");
+        let are_given = || node.optional(1).is_some_and(|indices| !self.network.is_known(indices));
+        !self.is_whole && self.request.repeats && self.request.calls_are_free && writes && are_given()
     }
 
     /// Makes the outputs of a step those of the branch that was taken.

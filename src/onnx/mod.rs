@@ -257,6 +257,7 @@ impl Model {
             narrow: None,
             specialises: false,
             repeats: false,
+            calls_are_free: false,
             kept_back: &[],
         };
         let finished = import::whole(request, given)?;

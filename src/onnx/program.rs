@@ -1,6 +1,7 @@
 //! A graph of a file as steps over numbered values: functions and branches are inlined, bodies of loops are programs of their own.
 
 mod build;
+mod invariants;
 pub(super) mod nchwc;
 mod parts;
 mod twins;

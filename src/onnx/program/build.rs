@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anydnn_backend::{Error, Result};
 
-use super::{Body, DEPTH, Prepared, Program, STEPS, Step, StepKind, ValueId, key, nchwc, twins, wrong};
+use super::{
+    Body, DEPTH, Prepared, Program, STEPS, Step, StepKind, ValueId, invariants, key, nchwc, twins, wrong,
+};
 use crate::onnx::is_standard;
 use crate::onnx::proto::{
     AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto, TensorProto,
@@ -166,6 +168,12 @@ impl<'a> Builder<'a> {
                     same = take_unchanged(&mut program, &mut inputs, &mut outputs);
                     seen.extend(same.iter().map(|&(inner, outer, _)| (inner, outer)));
                 }
+                let name = node.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(key.1);
+                let alike =
+                    invariants::take(&mut program, &mut self.program, &mut seen, shared.is_random, name);
+                for step in alike {
+                    self.place(step);
+                }
                 let mut captures = Vec::new();
                 for (inner, outer) in seen {
                     match &self.program.weights[outer] {
@@ -214,12 +222,17 @@ impl<'a> Builder<'a> {
                 format!("more than {STEPS} nodes, functions inlined, are not read"),
             ));
         }
+        self.place(step);
+        Ok(())
+    }
+
+    /// Adds a step that was counted.
+    fn place(&mut self, step: Step) {
         let index = self.program.steps.len();
         for output in step.outputs.iter().flatten() {
             self.program.producers[*output] = Some(index);
         }
         self.program.steps.push(step);
-        Ok(())
     }
 
     /// A branch within this program, with values for its inputs: its outputs.

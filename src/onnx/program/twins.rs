@@ -121,7 +121,7 @@ fn same_values(program: &Program, is_random: Ask) -> Vec<ValueId> {
     same
 }
 
-fn key_of(step: &Step) -> (&str, &str) {
+pub(super) fn key_of(step: &Step) -> (&str, &str) {
     key(step.proto.domain.as_deref(), step.proto.op_type.as_deref())
 }
 

@@ -1,9 +1,10 @@
-//! Loops of few elements beside a device: launching their rounds takes it longer than the host computes them.
+//! Loops of few elements beside a device: launching their rounds, and waiting for what decides on the next one, takes it longer than the host
+//! computes them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use anydnn_backend::{Backend, DataType, Dims, Engine, Error, Result, Stream};
+use anydnn_backend::{Backend, DataType, DeviceKind, Dims, Engine, Error, Result, Stream};
 use anydnn_host::{Host, HostEngine};
 
 use super::direct::Direct;
@@ -16,6 +17,8 @@ use crate::onnx::node::Node;
 
 /// Bytes that a loop reads for each element that takes a device as long as a launch.
 const LAUNCH_BYTES: usize = 16;
+/// Bytes up to which a processor computes rounds as fast without its driver: beyond, memory counts and not who waits for it.
+const PROCESSOR_BYTES: usize = 8 << 20;
 /// What a loop was given when it turned out to be the device's, so many at most.
 const REFUSED: usize = 64;
 
@@ -82,8 +85,13 @@ impl<B: Backend> Run<'_, B> {
         body: &Scope<B>,
         loop_inputs: &LoopInputs<B>,
     ) -> Result<Option<Vec<Arc<Slot<B>>>>> {
-        let most = self.inner.engine.launch_elements().saturating_mul(LAUNCH_BYTES);
-        if most == 0 || !self.inner.options.host_loops {
+        let engine = &self.inner.engine;
+        let most = match engine.launch_elements() {
+            0 => return Ok(None),
+            _ if engine.device().kind == DeviceKind::Cpu => PROCESSOR_BYTES,
+            elements => elements.saturating_mul(LAUNCH_BYTES),
+        };
+        if !self.inner.options.host_loops {
             return Ok(None);
         }
         let each =

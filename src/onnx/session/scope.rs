@@ -30,6 +30,10 @@ const SIGNATURES: usize = 64;
 /// The plans that a new one is compared with, those used last: where one of them has the same operations, its partitions are the new one's.
 const ALIKE: usize = 16;
 
+/// How much longer the host takes for a byte of numbers that it has no vectors of, and how many of them take no time worth telling.
+const ONE_BY_ONE: usize = 32;
+const FEW: usize = 4096;
+
 /// Bytes of weights that are read from a file before its pages are given back.
 const READ_BYTES: usize = 1 << 20;
 /// Bytes of constants that are made while their graph is compiled.
@@ -80,14 +84,20 @@ pub(super) struct Plan<B: Backend> {
 }
 
 impl<B: Backend> Plan<B> {
-    /// Bytes of all that its operations read and make.
+    /// Bytes of all that its operations read and make; of what the host computes one by one so many more as that takes longer.
     pub(super) fn bytes(&self) -> usize {
         let of = |executable: &Executable<B>| {
             let compiled = executable.compiled();
             let tensors = compiled.graph().tensors();
             let bytes =
                 tensors.filter_map(|tensor| Some((tensor.known_dims()?.elements(), tensor.data_type?)));
-            bytes.map(|(elements, data_type)| elements.saturating_mul(data_type.bits()) / 8).sum()
+            let weighed = bytes.map(|(elements, data_type)| {
+                let has_vectors = !matches!(data_type, DataType::S32 | DataType::S64 | DataType::F64);
+                let is_slow = !has_vectors && elements > FEW;
+                let bits = data_type.bits() * if is_slow { ONE_BY_ONE } else { 1 };
+                elements.saturating_mul(bits) / 8
+            });
+            weighed.fold(0, usize::saturating_add)
         };
         *self.bytes.get_or_init(|| self.executable.as_ref().map_or(0, of))
     }
@@ -279,6 +289,7 @@ impl<B: Backend> Scope<B> {
                 narrow: inner.options.precision.narrow(),
                 specialises,
                 repeats: !self.path.is_empty(),
+                calls_are_free: inner.engine.launch_elements() == 0,
                 kept_back: &kept_back,
             };
             let mut stage = import::stage(request, have)?;

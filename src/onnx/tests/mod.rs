@@ -6,6 +6,7 @@ mod control;
 mod decomposed;
 mod device;
 mod folding;
+mod invariants;
 mod known;
 mod layers;
 mod loops;

@@ -2,6 +2,8 @@
 
 use super::control::{BOOL, compile, graph, longs, outputs};
 use super::*;
+#[cfg(feature = "opencl")]
+use crate::onnx::{SessionOptions, StageInfo, Startup};
 
 /// Sums of the least and the greatest of `x[:, start..start + length]` over rounds, cut off where the axis ends.
 fn stretches(first: i64, length: i64) -> (Draft, Vec<f32>) {
@@ -100,4 +102,45 @@ fn one_place_along_an_axis_is_written_on_the_device() {
     let two = draft("ScatterND", [&["2", "3"], &["2", "1"], &["2", "3"]], None);
     let made = run(&two, longs(&[2, 1], &[1, 0]), tensor([2, 3], &[7.0, 8.0, 9.0, 1.0, 1.0, 1.0]), false);
     assert_eq!(made, [-1.0, -1.0, -1.0, -7.0, -8.0, -9.0]);
+}
+
+/// Of a round on the host, where a function costs no more than a primitive, the function writes the place; a device compares all of them.
+#[cfg(feature = "opencl")]
+#[test]
+fn rounds_on_the_host_write_a_place_alone() {
+    let body = Draft::new(16)
+        .typed("i", INT64, &[])
+        .typed("go", BOOL, &[])
+        .input("rows", &["3", "2"])
+        .ints("shape", &[2], &[1, 1])
+        .node("at = Reshape(i, shape)", vec![])
+        .node("new = Mul(x, x)", vec![])
+        .node("next = ScatterND(rows, at, new)", vec![])
+        .node("goes_on = Identity(go)", vec![])
+        .output("goes_on")
+        .output("next");
+    let draft = Draft::new(16)
+        .input("x", &["1", "2"])
+        .input("start", &["3", "2"])
+        .ints("rounds", &[], &[2])
+        .node("y = Loop(rounds, , start)", vec![graph("body", body)])
+        .output("y");
+    let inputs =
+        [("x", tensor([1, 2], &[2.0, -3.0])), ("start", tensor([3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))];
+    let expected = [4.0, 9.0, 4.0, 9.0, 5.0, 6.0];
+    let session = compile(&draft);
+    assert_eq!(outputs(&session, &inputs)[0].to_f32s(), expected);
+    let writes = |stage: &StageInfo<anydnn_host::Host>| {
+        stage.host_nodes.iter().any(|node| node.operator == "ScatterND")
+    };
+    assert!(session.describe().iter().any(writes), "{session}");
+    let options =
+        SessionOptions { startup: Some(Startup::Device), host_loops: false, ..SessionOptions::default() };
+    for engine in anydnn_opencl::testing::hasty_test_engines() {
+        let session = draft.load().unwrap().compile_with(&engine, &[], &options).unwrap();
+        assert_eq!(session.run(&inputs).unwrap()[0].1.to_f32s(), expected);
+        let stages = session.describe();
+        let mut on_device = stages.iter().flat_map(|stage| &stage.device_nodes);
+        assert!(on_device.any(|node| node.operator == "ScatterND"), "{session}");
+    }
 }
