@@ -19,7 +19,6 @@ pub(in crate::onnx) fn reduce(call: &mut Call) -> Result<Vec<HostTensor>> {
         gone[normalize_axis(axis, rank)?] = true;
     }
     let kept: Dims = src.dims().iter().zip(&gone).map(|(&dim, &gone)| if gone { 1 } else { dim }).collect();
-    let targets = targets(src.dims(), &kept, &gone);
     let dims = if call.node.flag("keepdims", true)? {
         kept.clone()
     } else {
@@ -28,6 +27,7 @@ pub(in crate::onnx) fn reduce(call: &mut Call) -> Result<Vec<HostTensor>> {
     let each = src.dims().elements() / kept.elements().max(1);
     let data_type = src.data_type();
     if call.operator() == "ReduceLogSumExp" {
+        let targets = targets(src.dims(), &kept, &gone);
         let mut made = log_of_powers(src.to_f64s(), &targets, kept.elements());
         if data_type.is_integer() {
             made.iter_mut().for_each(|value| *value = value.trunc());
@@ -35,9 +35,16 @@ pub(in crate::onnx) fn reduce(call: &mut Call) -> Result<Vec<HostTensor>> {
         return call.output(dims, data_type, &made);
     }
     let (start, of) = of_integers(call.operator(), data_type).ok_or_else(|| call.unfit(src))?;
+    let values = ints(src).ok_or_else(|| call.unfit(src))?;
     let mut made = vec![start; kept.elements()];
-    for (value, target) in ints(src).ok_or_else(|| call.unfit(src))?.into_iter().zip(targets) {
-        made[target] = of(made[target], value);
+    match &mut made[..] {
+        // Conditions of loops ask for any or all of many.
+        [all] => *all = values.into_iter().fold(start, of),
+        made => {
+            for (value, target) in values.into_iter().zip(targets(src.dims(), &kept, &gone)) {
+                made[target] = of(made[target], value);
+            }
+        }
     }
     made.iter_mut().for_each(|sum| *sum = ended(call.operator(), *sum, each as i64));
     call.made(dims, data_type, &Numbers::Ints(made))

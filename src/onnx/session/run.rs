@@ -476,6 +476,11 @@ impl<'s, B: Backend> Run<'s, B> {
         self.ends.push(event.clone());
     }
 
+    /// Whether anything was enqueued, or is waited for.
+    pub(super) fn has_commands(&self) -> bool {
+        !self.ends.is_empty() || !self.waits.is_empty()
+    }
+
     /// One event for everything.
     pub(super) fn end(mut self) -> Result<B::Event> {
         let waits = self.deps();
