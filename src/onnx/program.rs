@@ -178,6 +178,13 @@ impl Program {
         (number.and_then(|number| data_type(number).ok()).unwrap_or(DataType::F32), dims)
     }
 
+    /// Adds a step, which makes its outputs.
+    fn push(&mut self, step: Step) {
+        let index = self.steps.len();
+        step.outputs.iter().flatten().for_each(|&output| self.producers[output] = Some(index));
+        self.steps.push(step);
+    }
+
     fn value(&mut self, name: &str) -> ValueId {
         self.names.push(name.into());
         self.producers.push(None);

@@ -77,6 +77,9 @@ impl<'a> Builder<'a> {
             (tensor.and_then(|tensor| tensor.elem_type), dims.collect())
         });
         builder.program.declared = declared.collect();
+        if !is_body {
+            invariants::settle(&mut builder.program, shared.is_random);
+        }
         Ok(builder.program)
     }
 
@@ -168,20 +171,8 @@ impl<'a> Builder<'a> {
                     same = take_unchanged(&mut program, &mut inputs, &mut outputs);
                     seen.extend(same.iter().map(|&(inner, outer, _)| (inner, outer)));
                 }
-                let name = node.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(key.1);
-                let alike =
-                    invariants::take(&mut program, &mut self.program, &mut seen, shared.is_random, name);
-                for step in alike {
-                    self.place(step);
-                }
-                let mut captures = Vec::new();
-                for (inner, outer) in seen {
-                    match &self.program.weights[outer] {
-                        Some(weight) => program.weights[inner] = Some(Arc::clone(weight)),
-                        None => captures.push((inner, outer)),
-                    }
-                }
-                StepKind::Repeat(Body { program: Arc::new(program), captures })
+                // What of them are weights is known once the graphs around are complete.
+                StepKind::Repeat(Body { program: Arc::new(program), captures: seen })
             }
             _ => StepKind::Plain,
         };
@@ -222,17 +213,8 @@ impl<'a> Builder<'a> {
                 format!("more than {STEPS} nodes, functions inlined, are not read"),
             ));
         }
-        self.place(step);
+        self.program.push(step);
         Ok(())
-    }
-
-    /// Adds a step that was counted.
-    fn place(&mut self, step: Step) {
-        let index = self.program.steps.len();
-        for output in step.outputs.iter().flatten() {
-            self.program.producers[*output] = Some(index);
-        }
-        self.program.steps.push(step);
     }
 
     /// A branch within this program, with values for its inputs: its outputs.

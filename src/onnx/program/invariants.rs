@@ -1,65 +1,102 @@
 //! What a loop computes alike in every round is computed once in front of it, as what a decoder makes of the states of an encoder.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::twins::{Ask, key_of};
-use super::{Program, Step, StepKind, ValueId};
+use super::{Body, Program, Step, StepKind, TensorProto, ValueId};
 
-/// Operators that take longer than reading what they make: a loop without them reads their results instead. All of them work with floats, so
-/// that no round waits for a number that the plans of its body are made for.
-const WORK: [&str; 33] = [
-    "Attention",
-    "BatchNormalization",
+/// Operators that take long by a weight of enough elements. All of them make floats, or sums that become some, so that no round waits for a
+/// number that the plans of its body are made for.
+const WORK: [&str; 13] = [
     "Conv",
     "ConvInteger",
     "ConvTranspose",
     "Einsum",
-    "Elu",
-    "Erf",
-    "Exp",
+    "FusedMatMul",
     "GRU",
-    "Gelu",
     "Gemm",
-    "GroupNormalization",
-    "HardSigmoid",
-    "HardSwish",
-    "InstanceNormalization",
     "LSTM",
-    "LayerNormalization",
-    "LeakyRelu",
-    "Log",
-    "LogSoftmax",
     "MatMul",
     "MatMulInteger",
-    "PRelu",
     "QLinearConv",
     "QLinearMatMul",
     "RNN",
+];
+
+/// The fewest elements of such a weight: what takes less is done sooner in each round than launched by itself, and brought to where the
+/// rounds run.
+const LEAST: usize = 4096;
+
+/// Operators that come along behind such.
+const BEHIND: [&str; 25] = [
+    "Add",
+    "BatchNormalization",
+    "Cast",
+    "Clip",
+    "Div",
+    "Elu",
+    "Erf",
+    "Exp",
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "LayerNormalization",
+    "LeakyRelu",
+    "Log",
+    "Mul",
     "Relu",
+    "Reshape",
     "Sigmoid",
     "Softmax",
     "Softplus",
     "Sqrt",
+    "Squeeze",
+    "Sub",
     "Tanh",
+    "Transpose",
 ];
-
-/// Operators that take no longer than that, and come along behind such.
-const BEHIND: [&str; 9] = ["Add", "Cast", "Clip", "Div", "Mul", "Reshape", "Squeeze", "Sub", "Transpose"];
 
 /// What is known of a value of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The same in every execution.
-    Constant,
+    /// The same in every execution, made of weights of which the largest has so many elements.
+    Constant(usize),
     /// The same in every round.
     Alike,
     /// The same, and made by what takes long.
     Worked,
 }
 
+/// Gives the bodies of loops the weights of the graphs around them, and takes out of them what they compute alike in every round.
+pub(super) fn settle(program: &mut Program, is_random: Ask) {
+    for at in 0..program.steps.len() {
+        if !matches!(program.steps[at].kind, StepKind::Repeat(_)) {
+            continue;
+        }
+        let kind = std::mem::replace(&mut program.steps[at].kind, StepKind::Plain);
+        let StepKind::Repeat(Body { program: mut body, mut captures }) = kind else { continue };
+        // A body has one owner until the model is built.
+        if let Some(body) = Arc::get_mut(&mut body) {
+            let is_weight = |&(_, outer): &(ValueId, ValueId)| program.weights[outer].is_some();
+            for &(inner, outer) in captures.iter().filter(|seen| is_weight(seen)) {
+                body.weights[inner].clone_from(&program.weights[outer]);
+            }
+            settle(body, is_random);
+            let name = program.steps[at].name().to_owned();
+            let taken = take(body, program, &mut captures, is_random, &name);
+            for step in taken {
+                program.push(step);
+            }
+        }
+        captures.retain(|&(_, outer)| program.weights[outer].is_none());
+        program.steps[at].kind = StepKind::Repeat(Body { program: body, captures });
+    }
+}
+
 /// Takes the steps out of a body that do the same in every round of each execution that has one, for the graph around it. `seen` are values
 /// of the body with those of that graph that they are; what the body reads of the steps is added.
-pub(super) fn take(
+fn take(
     body: &mut Program,
     around: &mut Program,
     seen: &mut Vec<(ValueId, ValueId)>,
@@ -102,11 +139,13 @@ pub(super) fn take(
 
 /// What is known of the values of a body, where anything is.
 fn kinds(body: &Program, around: &Program, seen: &[(ValueId, ValueId)], is_random: Ask) -> Vec<Option<Kind>> {
-    let mut kinds: Vec<Option<Kind>> =
-        body.weights.iter().map(|weight| weight.as_ref().map(|_| Kind::Constant)).collect();
+    let constant = |weight: &Option<Arc<TensorProto>>| {
+        let extents = weight.as_ref()?.dims.iter().map(|&extent| usize::try_from(extent).unwrap_or(0));
+        Some(Kind::Constant(extents.fold(1, usize::saturating_mul)))
+    };
+    let mut kinds: Vec<Option<Kind>> = body.weights.iter().map(constant).collect();
     for &(inner, outer) in seen {
-        let is_constant = around.weights[outer].is_some();
-        kinds[inner] = Some(if is_constant { Kind::Constant } else { Kind::Alike });
+        kinds[inner] = constant(&around.weights[outer]).or(Some(Kind::Alike));
     }
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); body.names.len()];
     for (at, step) in body.steps.iter().enumerate() {
@@ -135,10 +174,14 @@ fn made(step: &Step, known: &[Kind]) -> Option<Kind> {
     if known.is_empty() || domain.is_empty() && matches!(operator, "Shape" | "Size") {
         return None;
     }
+    let sizes =
+        known.iter().filter_map(|kind| if let Kind::Constant(size) = kind { Some(*size) } else { None });
+    let (count, most) = (sizes.clone().count(), sizes.max().unwrap_or(0));
+    let is_work = most >= LEAST && WORK.contains(&operator);
     let is_behind = known.contains(&Kind::Worked) && BEHIND.contains(&operator);
-    if known.iter().all(|&kind| kind == Kind::Constant) {
-        Some(Kind::Constant)
-    } else if domain.is_empty() && (WORK.contains(&operator) || is_behind) {
+    if count == known.len() {
+        Some(Kind::Constant(most))
+    } else if domain.is_empty() && (is_work || is_behind) {
         Some(Kind::Worked)
     } else {
         Some(Kind::Alike)

@@ -14,40 +14,56 @@ fn operators(session: &Session<Host>, of_bodies: bool) -> Vec<String> {
     nodes.map(|node| node.operator.clone()).collect()
 }
 
+/// Extents of the weight, which has enough elements.
+const N: usize = 64;
+
 /// The start of a body that carries `h`.
 fn body() -> Draft {
-    Draft::new(13).typed("i", INT64, &[]).typed("go", BOOL, &[]).input("h", &["2", "2"])
+    Draft::new(13).typed("i", INT64, &[]).typed("go", BOOL, &[]).input("h", &["2", "64"])
+}
+
+fn w() -> Vec<f32> {
+    (0..N * N).map(|i| ((i * 7919 % 101) as f32 - 50.0) / 500.0).collect()
+}
+
+fn b() -> Vec<f32> {
+    (0..N).map(|i| i as f32 / 64.0 - 0.5).collect()
+}
+
+fn x() -> Vec<f32> {
+    (0..2 * N).map(|i| (i % 13) as f32 / 13.0 - 0.5).collect()
+}
+
+fn first() -> Vec<f32> {
+    (0..2 * N).map(|i| i as f32 / 100.0).collect()
+}
+
+/// `-x * w` by hand.
+fn product() -> Vec<f32> {
+    let (x, w) = (x(), w());
+    let sum = |at: usize| (0..N).map(|k| -x[at / N * N + k] * w[k * N + at % N]).sum();
+    (0..2 * N).map(sum).collect()
 }
 
 /// A model with encoded states `e`, which nobody knows before an execution, and the first value of what is carried.
 fn model(rounds: i64) -> Draft {
     Draft::new(13)
-        .input("x", &["2", "2"])
-        .input("h0", &["2", "2"])
+        .input("x", &["2", "64"])
+        .input("h0", &["2", "64"])
         .ints("rounds", &[], &[rounds])
-        .floats("w", &[2, 2], &[1.0, 2.0, -1.0, 0.5])
-        .floats("b", &[2], &[0.25, -0.5])
+        .floats("w", &[N as i64, N as i64], &w())
+        .floats("b", &[N as i64], &b())
         .node("e = Neg(x)", vec![])
 }
 
 fn inputs() -> [(&'static str, HostTensor); 2] {
-    [("x", tensor([2, 2], &[0.5, -1.0, 2.0, 0.25])), ("h0", tensor([2, 2], &[1.0, 2.0, 3.0, 4.0]))]
-}
-
-/// `tanh(-x * w + b)` by hand.
-fn attended() -> Vec<f32> {
-    let (x, w, b) = ([[0.5, -1.0], [2.0, 0.25]], [[1.0, 2.0], [-1.0, 0.5]], [0.25, -0.5]);
-    let of = |row: usize, column: usize| {
-        let sum: f32 = (0..2).map(|k| -x[row][k] * w[k][column]).sum();
-        (sum + b[column]).tanh()
-    };
-    vec![of(0, 0), of(0, 1), of(1, 0), of(1, 1)]
+    [("x", tensor([2, N], &x())), ("h0", tensor([2, N], &first()))]
 }
 
 fn check_near(made: &[f32], expected: &[f32]) {
     assert_eq!(made.len(), expected.len());
     made.iter().zip(expected).for_each(|(made, expected)| {
-        assert_abs_diff_eq!(made, expected, epsilon = 1e-5);
+        assert_abs_diff_eq!(made, expected, epsilon = 1e-5 * expected.abs().max(1.0));
     });
 }
 
@@ -63,7 +79,7 @@ fn what_rounds_compute_alike_is_computed_in_front_of_the_loop() {
     };
     let captured = steps(body(), "e").output("goes_on").output("next");
     let handed_on =
-        steps(body().input("own", &["2", "2"]), "own").output("goes_on").output("next").output("own");
+        steps(body().input("own", &["2", "64"]), "own").output("goes_on").output("next").output("own");
     let nested = body()
         .ints("once", &[], &[1])
         .node("next = Loop(once, , h)", vec![graph("body", captured.clone())])
@@ -77,8 +93,8 @@ fn what_rounds_compute_alike_is_computed_in_front_of_the_loop() {
     ] {
         let session = compile(&model(3).node(nodes, vec![graph("body", body)]).output("y"));
         let made = outputs(&session, &inputs())[0].to_f32s();
-        let expected: Vec<f32> =
-            attended().iter().zip([1.0, 2.0, 3.0, 4.0]).map(|(a, h)| h + 3.0 * a).collect();
+        let of = |at: usize| first()[at] + 3.0 * (product()[at] + b()[at % N]).tanh();
+        let expected: Vec<f32> = (0..2 * N).map(of).collect();
         check_near(&made, &expected);
         let (front, rounds) = (operators(&session, false), operators(&session, true));
         for operator in ["MatMul", "Tanh"] {
@@ -103,9 +119,8 @@ fn loops_without_rounds_and_results_of_rounds_stay_what_they_are() {
         let draft = model(rounds).node("y, all = Loop(rounds, , h0)", vec![graph("body", body.clone())]);
         let session = compile(&draft.output("y").output("all"));
         let made = outputs(&session, &inputs());
-        assert_eq!(made[0].to_f32s(), [1.0, 2.0, 3.0, 4.0]);
-        let product = [-1.5, -0.5, -1.75, -4.125];
-        check_near(&made[1].to_f32s(), &product.repeat(rounds as usize));
+        assert_eq!(made[0].to_f32s(), first());
+        check_near(&made[1].to_f32s(), &product().repeat(rounds as usize));
     }
 }
 
@@ -123,7 +138,7 @@ fn what_rounds_may_leave_out_or_have_otherwise_stays_in_them() {
         .output("next");
     let session =
         compile(&model(2).node("y = Loop(rounds, , h0)", vec![graph("body", branches)]).output("y"));
-    check_near(&outputs(&session, &inputs())[0].to_f32s(), &[-1.5, -0.5, -1.75, -4.125]);
+    check_near(&outputs(&session, &inputs())[0].to_f32s(), &product());
     assert!(!operators(&session, false).contains(&"MatMul".to_owned()), "{session}");
 
     let chance = body()
@@ -136,17 +151,43 @@ fn what_rounds_may_leave_out_or_have_otherwise_stays_in_them() {
         .output("p");
     let draft = model(2).node("y, all = Loop(rounds, , h0)", vec![graph("body", chance)]);
     let all = outputs(&compile(&draft.output("all")), &inputs())[0].to_f32s();
-    assert!(all[..4] != all[4..], "{all:?}");
+    assert!(all[..2 * N] != all[2 * N..], "{all:?}");
 
     let shapes = body()
         .node("s = Shape(e)", vec![])
         .node("f = Cast(s)", vec![int("to", i64::from(FLOAT))])
-        .node("q = Sqrt(f)", vec![])
-        .node("next = Mul(h, q)", vec![])
+        .node("q = Tile(f, times)", vec![])
+        .node("p = MatMul(q, w)", vec![])
+        .node("next = Add(h, p)", vec![])
         .node("goes_on = Identity(go)", vec![])
         .output("goes_on")
         .output("next");
-    let session = compile(&model(2).node("y = Loop(rounds, , h0)", vec![graph("body", shapes)]).output("y"));
-    check_near(&outputs(&session, &inputs())[0].to_f32s(), &[2.0, 4.0, 6.0, 8.0]);
-    assert!(!operators(&session, false).contains(&"Sqrt".to_owned()), "{session}");
+    let draft =
+        model(2).ints("times", &[1], &[32]).node("y = Loop(rounds, , h0)", vec![graph("body", shapes)]);
+    let session = compile(&draft.output("y"));
+    let (w, made) = (w(), outputs(&session, &inputs())[0].to_f32s());
+    let of = |at: usize| {
+        let sum: f32 = (0..N).map(|k| if k % 2 == 0 { 2.0 } else { 64.0 } * w[k * N + at % N]).sum();
+        first()[at] + 2.0 * sum
+    };
+    check_near(&made, &(0..2 * N).map(of).collect::<Vec<_>>());
+    assert!(!operators(&session, false).contains(&"MatMul".to_owned()), "{session}");
+}
+
+/// A product by few weights takes less than a launch of its own.
+#[test]
+fn small_products_stay_in_their_rounds() {
+    let body = body()
+        .node("p = MatMul(e, v)", vec![])
+        .node("next = Add(h, p)", vec![])
+        .node("goes_on = Identity(go)", vec![])
+        .output("goes_on")
+        .output("next");
+    let draft =
+        model(1).floats("v", &[64, 1], &[1.0; N]).node("y = Loop(rounds, , h0)", vec![graph("body", body)]);
+    let session = compile(&draft.output("y"));
+    let sum = |row: usize| -> f32 { x()[row * N..][..N].iter().sum() };
+    let expected: Vec<f32> = (0..2 * N).map(|at| first()[at] - sum(at / N)).collect();
+    check_near(&outputs(&session, &inputs())[0].to_f32s(), &expected);
+    assert!(!operators(&session, false).contains(&"MatMul".to_owned()), "{session}");
 }
