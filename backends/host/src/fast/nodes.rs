@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::call::{Call, with_own_room};
 use super::places::{Places, plain_strides};
-use super::{Fast, Shared, functions};
+use super::{Fast, functions};
 use crate::compute::{Kind, read_run, write_run};
 
 /// Elements of a piece: its values of a dozen nodes stay in the first cache level.
@@ -50,8 +50,8 @@ struct Operand {
     first: usize,
     rows: Places,
     column: usize,
-    /// The result in whose place it may be, whose elements lie the same way.
-    same: Option<Arg>,
+    /// Whether it may be in the place of the first result, whose elements lie the same way.
+    is_as_result: bool,
 }
 
 /// A result: dense, from its first element on.
@@ -144,18 +144,16 @@ impl Nodes {
             let action = match node {
                 Node::Operand(i) => {
                     let (kind, (strides, first)) = sources.next()?;
-                    let is_as = |(_, of, _): &&(Arg, Kind, usize)| {
-                        let is_whole = desc.find(Arg::Src(i)).is_some_and(|desc| desc.dims() == dims);
-                        let is_dense = matches!(places(&strides, &axes).stride(), Some(0 | 1));
-                        *of == kind && first == 0 && is_whole && is_dense
-                    };
+                    let is_whole = desc.find(Arg::Src(i)).is_some_and(|desc| desc.dims() == dims);
+                    let is_dense = matches!(places(&strides, &axes).stride(), Some(0 | 1));
+                    let has_kind = targets.first().is_some_and(|(_, of, _)| *of == kind);
                     Action::Load(Operand {
                         arg: Arg::Src(i),
                         kind,
                         first,
                         rows: places(&strides, rows),
                         column: places(&strides, columns).stride()?,
-                        same: targets.iter().find(is_as).map(|(arg, ..)| *arg),
+                        is_as_result: has_kind && first == 0 && is_whole && is_dense,
                     })
                 }
                 Node::Cast(data_type, of) => {
@@ -223,7 +221,7 @@ impl Fast for Nodes {
     /// A piece is read before any of its results is written.
     fn reads_in_place(&self, arg: Arg) -> bool {
         self.steps.iter().any(|step| match &step.action {
-            Action::Load(operand) => operand.arg == arg && operand.same.is_some(),
+            Action::Load(operand) => operand.arg == arg && operand.is_as_result,
             _ => false,
         })
     }
@@ -252,18 +250,13 @@ impl Fast for Nodes {
 impl Operand {
     /// Its elements for those of the results from `first` on, in rows of so many columns.
     fn load(&self, call: &Call<'_>, columns: usize, first: usize, values: &mut [f32]) {
-        let here: Shared<'_>;
-        let bytes = match self.same.filter(|_| !call.has_input(self.arg)) {
-            None => call.bytes(self.arg),
-            Some(arg) => {
-                here = call.output(arg);
-                let size = self.kind.data_type().bytes_for(1);
-                // SAFETY: the elements of this piece alone, which nobody writes before they are read.
-                let part = unsafe { here.bytes_part(first * size, values.len() * size) };
-                return read_run(self.kind, part, values);
-            }
-        };
         let size = self.kind.data_type().bytes_for(1);
+        if self.is_as_result && !call.has_input(self.arg) {
+            // SAFETY: the elements of this piece alone, which nobody writes before they are read.
+            let own = unsafe { call.output(Arg::DST).bytes_part(first * size, values.len() * size) };
+            return read_run(self.kind, own, values);
+        }
+        let bytes = call.bytes(self.arg);
         let (mut row, mut column, mut at) = (first / columns, first % columns, 0);
         while at < values.len() {
             let count = (columns - column).min(values.len() - at);

@@ -42,6 +42,7 @@ fn primitives_compute_as_in_onednn() {
         folder: library::folder(&onednn),
         library: onednn,
         engine: vec!["cpu".to_owned()],
+        is_ours: false,
     };
     let cases = drawn();
     let expected = theirs.ask(&cases);
@@ -57,6 +58,7 @@ fn primitives_compute_as_in_onednn() {
             library: common::library().join("libdnnl.so.3"),
             engine,
             folder: None,
+            is_ours: true,
         };
         let mut counts: BTreeMap<&str, [usize; 6]> = BTreeMap::new();
         let mut missing: BTreeMap<String, usize> = BTreeMap::new();
