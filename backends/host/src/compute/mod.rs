@@ -40,6 +40,7 @@ use anydnn_backend::{Arg, ArgDesc, DataType, Error, PrimitiveDesc, Result, each_
 
 use element::Float;
 pub(crate) use element::Real;
+pub(crate) use expression::{Plan, Used};
 pub(crate) use operands::supported;
 use operands::{Operands, Results};
 pub(crate) use storage::{Kind, read_run, write_run};

@@ -6,9 +6,10 @@ use anydnn_backend::{Arg, DataType, Dims, MemoryDesc, PrimitiveDesc};
 use smallvec::SmallVec;
 
 use super::call::{Call, with_own_room};
+use super::level::Level;
 use super::places::{Places, plain_strides};
 use super::{Fast, functions};
-use crate::compute::{Kind, read_run, write_run};
+use crate::compute::{Kind, Plan, Used, read_run, write_run};
 
 /// Elements of a piece: its values of a dozen nodes stay in the first cache level.
 const PIECE: usize = 512;
@@ -22,24 +23,10 @@ pub(super) struct Nodes {
     elements: usize,
     /// Elements of a row, in which every operand goes on by one step.
     columns: usize,
-    steps: Vec<Step>,
-    slots: usize,
+    plan: Plan,
+    /// For each node what it loads, of a source.
+    operands: Vec<Option<Operand>>,
     results: SmallVec<[Stored; 2]>,
-}
-
-/// What one node does, and the slot that its values are in.
-#[derive(Debug)]
-struct Step {
-    action: Action,
-    slot: usize,
-}
-
-/// The numbers are slots.
-#[derive(Debug)]
-enum Action {
-    Load(Operand),
-    Function(Node, SmallVec<[usize; 3]>),
-    Cast(Kind, usize),
 }
 
 /// A source by rows and columns.
@@ -59,22 +46,18 @@ struct Operand {
 struct Stored {
     arg: Arg,
     kind: Kind,
-    slot: usize,
 }
 
 impl Nodes {
     /// An expression without folds.
     pub(super) fn of_expression(op: &Expression, desc: &PrimitiveDesc) -> Option<Self> {
-        if !op.folded.is_empty() {
-            return None;
-        }
-        Self::new("host:expression", &op.dims, &op.nodes, &op.results, desc)
+        Self::new("host:expression", op, desc)
     }
 
     /// A choice between two operands.
     pub(super) fn of_select(desc: &PrimitiveDesc) -> Option<Self> {
         let nodes = [Node::Operand(0), Node::Operand(1), Node::Operand(2), Node::Select(0, 1, 2)];
-        Self::new("host:streaming", desc.dst().dims(), &nodes, &[3], desc)
+        Self::of_last(&nodes, desc)
     }
 
     /// A function of two operands whose result is a truth value in a byte.
@@ -82,133 +65,93 @@ impl Nodes {
         if desc.dst().data_type() != DataType::Boolean {
             return None;
         }
-        let nodes = [Node::Operand(0), Node::Operand(1), Node::Binary(op.algorithm, 0, 1)];
-        Self::new("host:streaming", desc.dst().dims(), &nodes, &[2], desc)
+        Self::of_last(&[Node::Operand(0), Node::Operand(1), Node::Binary(op.algorithm, 0, 1)], desc)
     }
 
-    fn new(
-        name: &'static str,
-        dims: &Dims,
-        nodes: &[Node],
-        results: &[usize],
-        desc: &PrimitiveDesc,
-    ) -> Option<Self> {
+    /// The last of some nodes.
+    fn of_last(nodes: &[Node], desc: &PrimitiveDesc) -> Option<Self> {
+        let (dims, results) = (desc.dst().dims().clone(), vec![nodes.len() - 1]);
+        let op = Expression { dims, folded: Dims::default(), nodes: nodes.to_vec(), results };
+        Self::new("host:streaming", &op, desc)
+    }
+
+    fn new(name: &'static str, op: &Expression, desc: &PrimitiveDesc) -> Option<Self> {
+        let Expression { dims, folded, nodes, results } = op;
+        let fits = folded.is_empty() && desc.attributes().post_ops.is_empty() && dims.elements() > 0;
+        if !fits || !nodes.iter().all(is_known) {
+            return None;
+        }
         let kind = |desc: &MemoryDesc| Kind::of(desc.data_type()).ok().filter(|kind| is_exact(*kind));
         let of = |arg: Arg| Some((kind(desc.find(arg)?)?, plain_strides(desc.find(arg)?, dims)?));
-        let fits = desc.attributes().post_ops.is_empty() && dims.elements() > 0;
-        let (_, (target, _)) = of(Arg::DST).filter(|_| fits)?;
+        let (result_kind, (target, _)) = of(Arg::DST)?;
         let mut axes: SmallVec<[usize; 6]> = (0..dims.len()).filter(|&axis| dims[axis] != 1).collect();
         axes.sort_by_key(|&axis| std::cmp::Reverse(target[axis]));
         let places =
             |strides: &[usize], axes: &[usize]| Places::new(axes.iter().map(|&a| (dims[a], strides[a])));
-        let mut targets: SmallVec<[(Arg, Kind, usize); 2]> = SmallVec::new();
-        for (i, &node) in results.iter().enumerate() {
-            let arg = Arg::Dst(i as u16);
+        // From the first element on, one behind the other as in the first result.
+        let is_whole = |arg: Arg, strides: &[usize], first: usize| {
+            let is_dense = matches!(places(strides, &axes).stride(), Some(0 | 1));
+            first == 0 && is_dense && desc.find(arg).is_some_and(|desc| desc.dims() == dims)
+        };
+        let mut stored = SmallVec::new();
+        for arg in (0..results.len()).map(|i| Arg::Dst(i as u16)) {
             let (kind, (strides, first)) = of(arg)?;
-            let is_dense = matches!(places(&strides, &axes).stride(), Some(0 | 1));
-            if first != 0 || !is_dense || desc.find(arg)?.dims() != dims {
+            if !is_whole(arg, &strides, first) {
                 return None;
             }
-            targets.push((arg, kind, node));
+            stored.push(Stored { arg, kind });
         }
-        let mut sources: SmallVec<[_; 4]> = SmallVec::new();
+        let mut sources = Vec::with_capacity(nodes.len());
         for node in nodes {
-            if let Node::Operand(i) = *node {
-                sources.push(of(Arg::Src(i))?);
-            }
+            sources.push(match *node {
+                Node::Operand(i) => Some((Arg::Src(i), of(Arg::Src(i))?)),
+                _ => None,
+            });
         }
+        let goes_on = |from: usize| {
+            let mut strides = sources.iter().flatten().map(|(_, (_, (strides, _)))| strides);
+            strides.all(|strides| places(strides, &axes[from..]).stride().is_some())
+        };
         let mut from = axes.len();
-        while from > 0
-            && sources.iter().all(|(_, (strides, _))| places(strides, &axes[from - 1..]).stride().is_some())
-        {
+        while from > 0 && goes_on(from - 1) {
             from -= 1;
         }
         let (rows, columns) = axes.split_at(from);
-        let mut last_use = vec![0; nodes.len()];
-        for (at, node) in nodes.iter().enumerate() {
-            node.uses().for_each(|used| last_use[used] = at);
+        let mut operands = Vec::with_capacity(nodes.len());
+        for source in sources {
+            operands.push(source.map(|(arg, (kind, (strides, first)))| Operand {
+                arg,
+                kind,
+                first,
+                rows: places(&strides, rows),
+                column: places(&strides, columns).stride().unwrap_or(0),
+                is_as_result: kind == result_kind && is_whole(arg, &strides, first),
+            }));
         }
-        for &node in results {
-            last_use[node] = usize::MAX;
-        }
-        let (mut steps, mut slot_of) = (Vec::with_capacity(nodes.len()), vec![0; nodes.len()]);
-        let (mut free, mut slots) = (Vec::new(), 0);
-        let mut sources = sources.into_iter();
-        for (at, &node) in nodes.iter().enumerate() {
-            let slot = free.pop().unwrap_or_else(|| {
-                slots += 1;
-                slots - 1
-            });
-            slot_of[at] = slot;
-            let used = || node.uses().map(|used| slot_of[used]).collect::<SmallVec<[usize; 3]>>();
-            let action = match node {
-                Node::Operand(i) => {
-                    let (kind, (strides, first)) = sources.next()?;
-                    let is_whole = desc.find(Arg::Src(i)).is_some_and(|desc| desc.dims() == dims);
-                    let is_dense = matches!(places(&strides, &axes).stride(), Some(0 | 1));
-                    let has_kind = targets.first().is_some_and(|(_, of, _)| *of == kind);
-                    Action::Load(Operand {
-                        arg: Arg::Src(i),
-                        kind,
-                        first,
-                        rows: places(&strides, rows),
-                        column: places(&strides, columns).stride()?,
-                        is_as_result: has_kind && first == 0 && is_whole && is_dense,
-                    })
-                }
-                Node::Cast(data_type, of) => {
-                    let kind = Kind::of(data_type).ok().filter(|kind| is_exact(*kind))?;
-                    Action::Cast(kind, slot_of[of])
-                }
-                Node::Constant(_)
-                | Node::Eltwise(..)
-                | Node::Binary(..)
-                | Node::Select(..)
-                | Node::Fold(..) => Action::Function(node, used()),
-                _ => return None,
-            };
-            steps.push(Step { action, slot });
-            let mut ended: SmallVec<[usize; 3]> =
-                node.uses().filter(|&used| last_use[used] == at).map(|used| slot_of[used]).collect();
-            ended.sort_unstable();
-            ended.dedup();
-            free.extend(ended);
-        }
-        let stored = |(arg, kind, node): (Arg, Kind, usize)| Stored { arg, kind, slot: slot_of[node] };
         Some(Self {
             name,
             elements: dims.elements(),
             columns: columns.iter().map(|&axis| dims[axis]).product(),
-            steps,
-            slots,
-            results: targets.into_iter().map(stored).collect(),
+            plan: Plan::new(op, results, |_| false).ok()?,
+            operands,
+            results: stored,
         })
     }
 
     /// Computes some elements that lie together in the results.
     fn piece(&self, call: &Call<'_>, first: usize, count: usize, room: &mut [f32]) {
-        for Step { action, slot } in &self.steps {
-            let (before, rest) = room.split_at_mut(slot * PIECE);
-            let (own, behind) = rest.split_at_mut(PIECE);
-            // A step's own slot is none of those that it reads.
-            let used = |slot: usize| {
-                let at = slot * PIECE;
-                let all =
-                    if at < before.len() { &before[at..] } else { &behind[at - before.len() - PIECE..] };
-                &all[..count]
-            };
-            let own = &mut own[..count];
-            match action {
-                Action::Load(operand) => operand.load(call, self.columns, first, own),
-                Action::Cast(kind, of) => cast(*kind, used(*of), own),
-                Action::Function(node, of) => function(call, *node, |i| used(of[i]), own),
-            }
-        }
-        for Stored { arg, kind, slot } in &self.results {
+        let load = |node: usize, first: usize, values: &mut [f32]| match &self.operands[node] {
+            Some(operand) => operand.load(call, self.columns, first, values),
+            None => values.fill(0.0),
+        };
+        let compute =
+            |node: Node, used: &Used<'_, f32>, out: &mut [f32]| compute(call.level, node, used, out);
+        self.plan.run_in(room, PIECE, first..first + count, load, compute);
+        for (i, Stored { arg, kind }) in self.results.iter().enumerate() {
             let bytes = kind.data_type().bytes_for(1);
             // SAFETY: every piece has elements of the results of its own.
             let to = unsafe { call.output(*arg).bytes_part(first * bytes, count * bytes) };
-            write_run(*kind, &room[slot * PIECE..][..count], to);
+            write_run(*kind, self.plan.target_in(room, PIECE, i, count), to);
         }
     }
 }
@@ -220,21 +163,18 @@ impl Fast for Nodes {
 
     /// A piece is read before any of its results is written.
     fn reads_in_place(&self, arg: Arg) -> bool {
-        self.steps.iter().any(|step| match &step.action {
-            Action::Load(operand) => operand.arg == arg && operand.is_as_result,
-            _ => false,
-        })
+        self.operands.iter().flatten().any(|operand| operand.arg == arg && operand.is_as_result)
     }
 
     fn run(&self, call: &Call<'_>) {
         let run = |first: usize, end: usize| {
-            with_own_room(self.slots * PIECE, |room| {
+            with_own_room(self.plan.room(PIECE), |room| {
                 for first in (first..end).step_by(PIECE) {
                     self.piece(call, first, PIECE.min(end - first), room);
                 }
             });
         };
-        let work = self.elements * self.steps.len();
+        let work = self.elements * self.operands.len();
         if work <= ALONE {
             return run(0, self.elements);
         }
@@ -287,22 +227,29 @@ fn is_exact(kind: Kind) -> bool {
     matches!(kind.data_type(), F32 | F16 | BF16 | Boolean | U8 | S8)
 }
 
-fn function<'s>(call: &Call<'_>, node: Node, used: impl Fn(usize) -> &'s [f32], out: &mut [f32]) {
+/// Whether a node is loaded from a source or computed here. A cast goes through a type that f32 has every value of.
+fn is_known(node: &Node) -> bool {
     match node {
-        Node::Constant(value) => out.fill(value),
-        Node::Eltwise(function, _) => functions::eltwise_of(call.level, function, used(0), out),
-        Node::Binary(algorithm, ..) => functions::binary_of(call.level, algorithm, used(0), used(1), out),
-        Node::Select(..) => functions::select(call.level, used(0), used(1), used(2), out),
-        // Without folded axes a fold joins one value.
-        _ => out.copy_from_slice(used(0)),
+        Node::Operand(_)
+        | Node::Constant(_)
+        | Node::Eltwise(..)
+        | Node::Binary(..)
+        | Node::Select(..)
+        | Node::Fold(..) => true,
+        Node::Cast(data_type, _) => Kind::of(*data_type).is_ok_and(is_exact),
+        _ => false,
     }
 }
 
-/// The values after a store as a type and a load.
-fn cast(kind: Kind, values: &[f32], out: &mut [f32]) {
-    let mut bytes = [0_u64; PIECE / 2];
-    let bytes =
-        &mut bytemuck::cast_slice_mut::<u64, u8>(&mut bytes)[..kind.data_type().bytes_for(values.len())];
-    write_run(kind, values, bytes);
-    read_run(kind, bytes, out);
+fn compute(level: Level, node: Node, used: &Used<'_, f32>, out: &mut [f32]) {
+    match node {
+        Node::Constant(value) => out.fill(value),
+        Node::Eltwise(function, _) => functions::eltwise_of(level, function, used.get(0), out),
+        Node::Binary(algorithm, ..) => {
+            functions::binary_of(level, algorithm, used.get(0), used.get(1), out);
+        }
+        Node::Select(..) => functions::select(level, used.get(0), used.get(1), used.get(2), out),
+        // Without folded axes a fold joins one value.
+        _ => out.copy_from_slice(used.get(0)),
+    }
 }

@@ -15,7 +15,7 @@ use super::operands::{Operands, Results};
 use super::pack::pack;
 use super::{CHUNK, Compute};
 pub(crate) use leaves::{Leaves, reads};
-pub(crate) use plan::Plan;
+pub(crate) use plan::{Plan, Used};
 use slab::{Output, Program, Slab};
 
 /// Elements of a slab, unless one group has more. It does not depend on the number of threads, so that neither do the sums.

@@ -1,5 +1,7 @@
 //! The steps that compute some nodes of an expression, a chunk of elements at a time.
 
+use std::ops::Range;
+
 use anydnn_backend::Result;
 use anydnn_backend::op::{Expression, Node};
 
@@ -32,9 +34,33 @@ enum Action {
     Cast(Kind),
 }
 
-/// Room for the values of a plan.
+/// Room for the values of a plan, a chunk of each slot.
 #[derive(Debug)]
-pub(crate) struct Slots<T>(Vec<Vec<T>>);
+pub(crate) struct Slots<T>(Vec<T>);
+
+/// What a step reads: the values of the nodes that its own one uses.
+#[derive(Debug)]
+pub(crate) struct Used<'r, T> {
+    before: &'r [T],
+    behind: &'r [T],
+    slots: &'r [usize],
+    piece: usize,
+    length: usize,
+}
+
+impl<'r, T> Used<'r, T> {
+    /// The values of the `i`-th of them.
+    pub(crate) fn get(&self, i: usize) -> &'r [T] {
+        let at = self.slots[i] * self.piece;
+        // The step's own slot, between both, is none of those that it reads.
+        let values = if at < self.before.len() {
+            &self.before[at..]
+        } else {
+            &self.behind[at - self.before.len() - self.piece..]
+        };
+        &values[..self.length]
+    }
+}
 
 impl Plan {
     /// The steps to `targets`. Leaves, sources, indices, random numbers and folds are loaded, all else is computed.
@@ -94,7 +120,12 @@ impl Plan {
     }
 
     pub(crate) fn slots<T: Float>(&self) -> Slots<T> {
-        Slots((0..self.slots).map(|_| vec![T::ZERO; CHUNK]).collect())
+        Slots(vec![T::ZERO; self.room(CHUNK)])
+    }
+
+    /// The numbers of room for so many of each slot.
+    pub(crate) fn room(&self, piece: usize) -> usize {
+        self.slots * piece
     }
 
     /// Computes the `length` elements from `start` on, at most [`CHUNK`]; `load` gives the values of a loaded node.
@@ -105,48 +136,66 @@ impl Plan {
         length: usize,
         load: impl Fn(usize, usize, &mut [T]),
     ) {
-        for step in &self.steps {
-            // The step's own slot is none of those that it reads.
-            let mut out = std::mem::take(&mut slots.0[step.slot]);
-            let values = &mut out[..length];
-            let used = |i: usize| &slots.0[step.uses[i]][..length];
-            match step.action {
-                Action::Load => load(step.node, start, values),
-                Action::Cast(kind) => cast(kind, used(0), values),
-                Action::Compute(node) => compute(node, &used, values),
+        self.run_in(&mut slots.0, CHUNK, start..start + length, load, compute);
+    }
+
+    /// Computes the elements of a range, at most `piece` and at most [`CHUNK`], in [room](Self::room) for so many of each slot; `load` gives
+    /// the values of a loaded node, `compute` those of another one.
+    pub(crate) fn run_in<T: Float>(
+        &self,
+        room: &mut [T],
+        piece: usize,
+        range: Range<usize>,
+        load: impl Fn(usize, usize, &mut [T]),
+        compute: impl Fn(Node, &Used<'_, T>, &mut [T]),
+    ) {
+        let length = range.len();
+        for Step { node, action, slot, uses } in &self.steps {
+            let (before, rest) = room.split_at_mut(slot * piece);
+            let (own, behind) = rest.split_at_mut(piece);
+            let (own, used) = (&mut own[..length], Used { before, behind, slots: uses, piece, length });
+            match action {
+                Action::Load => load(*node, range.start, own),
+                Action::Cast(kind) => cast(*kind, used.get(0), own),
+                Action::Compute(node) => compute(*node, &used, own),
             }
-            slots.0[step.slot] = out;
         }
     }
 
     /// The values of the `i`-th target after a run of `length` elements.
     pub(crate) fn target<'s, T>(&self, slots: &'s Slots<T>, i: usize, length: usize) -> &'s [T] {
-        &slots.0[self.targets[i]][..length]
+        self.target_in(&slots.0, CHUNK, i, length)
+    }
+
+    /// The same in [room](Self::room) for `piece` elements of each slot.
+    pub(crate) fn target_in<'s, T>(&self, room: &'s [T], piece: usize, i: usize, length: usize) -> &'s [T] {
+        &room[self.targets[i] * piece..][..length]
     }
 }
 
-fn compute<'s, T: Float>(node: Node, used: &impl Fn(usize) -> &'s [T], out: &mut [T]) {
+fn compute<T: Float>(node: Node, used: &Used<'_, T>, out: &mut [T]) {
     match node {
         Node::Constant(value) => out.fill(T::from_f32(value)),
         Node::Eltwise(function, _) => {
-            out.copy_from_slice(used(0));
+            out.copy_from_slice(used.get(0));
             T::eltwise(function, out);
         }
         Node::Binary(algorithm, ..) => {
-            out.copy_from_slice(used(0));
-            T::binary(algorithm, out, used(1), false);
+            out.copy_from_slice(used.get(0));
+            T::binary(algorithm, out, used.get(1), false);
         }
         Node::Select(..) => {
-            for (((out, condition), a), b) in out.iter_mut().zip(used(0)).zip(used(1)).zip(used(2)) {
+            let of = used.get(0).iter().zip(used.get(1)).zip(used.get(2));
+            for (out, ((condition, a), b)) in out.iter_mut().zip(of) {
                 *out = if condition.is_nonzero() { *a } else { *b };
             }
         }
         Node::Gradient { function, of_result, .. } => {
-            for ((out, at), diff) in out.iter_mut().zip(used(0)).zip(used(1)) {
+            for ((out, at), diff) in out.iter_mut().zip(used.get(0)).zip(used.get(1)) {
                 *out = T::from_f64(function.gradient(of_result, at.to_f64(), diff.to_f64()));
             }
         }
-        Node::Fold(..) => out.copy_from_slice(used(0)),
+        Node::Fold(..) => out.copy_from_slice(used.get(0)),
         // Loaded nodes and casts are none of these; `supported` refuses what this backend does not know.
         _ => out.fill(T::ZERO),
     }
