@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::call::{Call, Rooms};
 use super::finish::{FinishPlan, Rows};
 use super::places::{Places, strides_of};
-use super::{Fast, Shared, sums};
+use super::{Fast, Shared, functions, sums};
 
 /// Elements that one thread does sooner than another one comes to help.
 const ALONE: usize = 1 << 14;
@@ -125,18 +125,18 @@ impl Reduction {
         }
     }
 
-    /// Part of a fold of rows into one. Many rows are folded in pieces, whose sums have small errors.
+    /// Part of a fold of rows into one. Many rows are summed in pieces, whose sums have small errors.
     fn fold_rows(&self, call: &Call<'_>, src: &[f32], rows: Range<usize>, into: &mut [f32]) {
-        if rows.len() <= PIECE_ROWS {
+        if rows.len() <= PIECE_ROWS || !sums::adds(self.algorithm) {
             return self.fold_piece(call, src, rows, into);
         }
         let mut piece = [0.0; COLUMNS];
         for (number, into) in into.chunks_mut(COLUMNS).enumerate() {
             let (src, piece) = (&src[number * COLUMNS..], &mut piece[..into.len()]);
             for start in rows.clone().step_by(PIECE_ROWS) {
-                piece.fill(sums::start(self.algorithm));
+                piece.fill(0.0);
                 self.fold_piece(call, src, start..rows.end.min(start + PIECE_ROWS), piece);
-                sums::join_rows(call.level, self.algorithm, piece, into);
+                functions::add_to_rows(call.level, piece, into, piece.len());
             }
         }
     }

@@ -35,9 +35,9 @@ for_levels! {
     pub(super) fn fold_rows(algorithm: ReductionAlgorithm, values: &[f32], rows: usize, stride: usize, into: &mut [f32]) = fold_rows_body
 }
 
-for_levels! {
-    /// Joins partial folds of rows with others.
-    pub(super) fn join_rows(algorithm: ReductionAlgorithm, values: &[f32], into: &mut [f32]) = join_rows_body
+/// Whether partial folds are added.
+pub(super) fn adds(algorithm: ReductionAlgorithm) -> bool {
+    !matches!(algorithm, ReductionAlgorithm::Product | ReductionAlgorithm::Max | ReductionAlgorithm::Min)
 }
 
 /// Where a fold begins.
@@ -179,21 +179,6 @@ fn fold_rows_body(
         ReductionAlgorithm::NormL2 => each_row(values, rows, stride, into, |x| x * x, plus),
         _ => each_row(values, rows, stride, into, |x| x, plus),
     }
-}
-
-#[inline(always)]
-fn join_rows_body(algorithm: ReductionAlgorithm, values: &[f32], into: &mut [f32]) {
-    match algorithm {
-        ReductionAlgorithm::Product => join_row(values, into, |a, b| a * b),
-        ReductionAlgorithm::Max => join_row(values, into, larger),
-        ReductionAlgorithm::Min => join_row(values, into, smaller),
-        _ => join_row(values, into, |a, b| a + b),
-    }
-}
-
-#[inline(always)]
-fn join_row(values: &[f32], into: &mut [f32], join: impl Fn(f32, f32) -> f32) {
-    into.iter_mut().zip(values).for_each(|(into, &value)| *into = join(*into, value));
 }
 
 /// Four rows at a time, so that the sums are read and written once for them.
