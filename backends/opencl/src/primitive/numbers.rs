@@ -4,14 +4,17 @@
 //! structure there, so that all shapes of a kind share one text. [`mark`] leaves zero and one as they are: what they leave out of a text
 //! is a kind of its own.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Display};
 
 const OPEN: char = '\u{ab}';
 const CLOSE: char = '\u{bb}';
-/// The first byte of both.
+/// The first byte of both, and how many bytes each has.
 const MARK: u8 = 0xc2;
+const MARK_BYTES: usize = 2;
+/// The most bytes of a number of 64 bits between marks.
+const LONGEST: usize = 20 + 2 * MARK_BYTES;
 /// The numbers that few texts have more of.
-const USUAL: usize = 128;
+const USUAL: usize = 264;
 
 /// A number that a launch may bring, but for zero and one.
 pub(super) fn mark(number: impl Number) -> impl Display + Copy {
@@ -19,7 +22,7 @@ pub(super) fn mark(number: impl Number) -> impl Display + Copy {
 }
 
 /// A number that a launch may bring, whatever it is.
-pub(super) fn always(number: impl Display + Copy) -> impl Display + Copy {
+pub(super) fn always(number: impl Number) -> impl Display + Copy {
     Marked { number, is_marked: true }
 }
 
@@ -30,19 +33,24 @@ struct Marked<N> {
     is_marked: bool,
 }
 
-impl<N: Display> Display for Marked<N> {
+impl<N: Number> Display for Marked<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(self.number);
         if !self.is_marked {
-            return self.number.fmt(f);
+            return f.write_str(digits);
         }
-        f.write_char(OPEN)?;
-        self.number.fmt(f)?;
-        f.write_char(CLOSE)
+        // In one piece, as writing a piece takes longer than making it.
+        let (mut text, len) = ([0; LONGEST], digits.len());
+        OPEN.encode_utf8(&mut text);
+        text[MARK_BYTES..][..len].copy_from_slice(digits.as_bytes());
+        CLOSE.encode_utf8(&mut text[MARK_BYTES + len..]);
+        f.write_str(str::from_utf8(&text[..2 * MARK_BYTES + len]).map_err(|_| fmt::Error)?)
     }
 }
 
 /// A number that tells whether it is zero or one.
-pub(super) trait Number: Display + Copy {
+pub(super) trait Number: Display + Copy + itoa::Integer {
     fn is_few(self) -> bool;
 }
 
@@ -113,8 +121,9 @@ pub(super) fn launched(text: &str) -> (String, Vec<i64>) {
     let (mut result, mut numbers) =
         (String::with_capacity(text.len() + text.len() / 4), Vec::with_capacity(USUAL));
     let mut rest = text;
+    let mut digits = itoa::Buffer::new();
     // Both marks begin with the same byte, which no other character of a text has.
-    while let Some(at) = rest.bytes().position(|byte| byte == MARK)
+    while let Some(at) = memchr::memchr(MARK, rest.as_bytes())
         && let Some(behind) = rest[at..].strip_prefix(OPEN)
     {
         result.push_str(&rest[..at]);
@@ -122,7 +131,9 @@ pub(super) fn launched(text: &str) -> (String, Vec<i64>) {
         let number = &behind[..end];
         match number.parse() {
             Ok(known) => {
-                let _ = write!(result, "SHAPE({})", numbers.len());
+                result.push_str("SHAPE(");
+                result.push_str(digits.format(numbers.len()));
+                result.push(')');
                 numbers.push(known);
             }
             Err(_) => result.push_str(number),

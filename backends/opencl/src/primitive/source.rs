@@ -73,7 +73,7 @@ enum Results {
 }
 
 /// Bytes that the definitions of most programs fit into.
-const USUAL: usize = 8 << 10;
+const USUAL: usize = 10 << 10;
 
 /// Lanes whose vectors devices may access as one, if they are aligned to their length.
 const WHOLE_LANES: [usize; 2] = [4, 8];
@@ -255,7 +255,7 @@ impl Source {
     }
 
     /// Defines a macro as a number that a launch may bring.
-    pub(super) fn number_of(&mut self, name: impl Display, number: impl Display + Copy) -> &mut Self {
+    pub(super) fn number_of(&mut self, name: impl Display, number: impl Number) -> &mut Self {
         self.define(name, always(number))
     }
 
@@ -472,9 +472,10 @@ impl Source {
             pieces.extend([format!("#undef LANES\n#define LANES {lanes}\n").into(), LANES.into()]);
         }
         pieces.push("typedef VEC(R) V;\n".into());
-        let gradients = defines.contains("derivative_");
-        let functions = defines.contains("eltwise_") || files.iter().any(|file| file.contains("eltwise_"));
-        if gradients || functions || files.iter().any(|file| file.contains("EXP_NEGATIVE(")) {
+        let has = |text: &str, name: &str| memchr::memmem::find(text.as_bytes(), name.as_bytes()).is_some();
+        let gradients = has(&defines, "derivative_");
+        let functions = has(&defines, "eltwise_") || files.iter().any(|file| has(file, "eltwise_"));
+        if gradients || functions || files.iter().any(|file| has(file, "EXP_NEGATIVE(")) {
             let own = value == Value::F32 && lanes >= CPU_LANES;
             let short = value == Value::F32 && !own && self.results == Results::Short;
             let which =
@@ -487,10 +488,10 @@ impl Source {
         if gradients {
             pieces.push(GRADIENT.into());
         }
-        if defines.contains("binary_") {
+        if has(&defines, "binary_") {
             pieces.push(BINARY.into());
         }
-        if defines.contains("keeps(") || defines.contains("random_number(") {
+        if has(&defines, "keeps(") || has(&defines, "random_number(") {
             pieces.push(KEEP.into());
         }
         pieces.push(defines.into());

@@ -3,9 +3,11 @@
 //! the same program [share](Texts) one text.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use rustc_hash::{FxHashMap, FxHasher};
 
 /// The text of a program.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +73,8 @@ impl fmt::Display for Text {
 /// The texts of an engine's primitives, each there once as long as one of these has it.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
-    bodies: Mutex<HashMap<blake3::Hash, Weak<Body>>>,
+    /// By a hash of what was generated of them.
+    bodies: Mutex<FxHashMap<u64, Vec<Weak<Body>>>>,
 }
 
 impl Texts {
@@ -79,27 +82,38 @@ impl Texts {
     pub(crate) fn share(&self, text: &mut Text) {
         let key = text.body.generated();
         let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = bodies.get(&key).and_then(Weak::upgrade) {
+        let mut known = bodies.get(&key).into_iter().flatten().filter_map(Weak::upgrade);
+        if let Some(known) = known.find(|known| known.is_same(&text.body)) {
             text.body = known;
             return;
         }
-        bodies.retain(|_, body| body.strong_count() > 0);
-        bodies.insert(key, Arc::downgrade(&text.body));
+        bodies.retain(|_, bodies| {
+            bodies.retain(|body| body.strong_count() > 0);
+            !bodies.is_empty()
+        });
+        bodies.entry(key).or_default().push(Arc::downgrade(&text.body));
     }
 }
 
 impl Body {
-    /// What tells it from others of this process: files of the library by where they lie, which is soon done, and the rest by content.
-    fn generated(&self) -> blake3::Hash {
-        let mut hasher = blake3::Hasher::new();
+    /// A hash that is soon made: files of the library by where they lie, and the rest by content.
+    fn generated(&self) -> u64 {
+        let mut hasher = FxHasher::default();
         for piece in &self.pieces {
-            let (place, text) = match piece {
-                Cow::Borrowed(file) => (file.as_ptr() as usize, ""),
-                Cow::Owned(text) => (0, &**text),
-            };
-            hasher.update(&place.to_ne_bytes()).update(&piece.len().to_ne_bytes()).update(text.as_bytes());
+            match piece {
+                Cow::Borrowed(file) => file.as_ptr().hash(&mut hasher),
+                Cow::Owned(text) => text.hash(&mut hasher),
+            }
         }
-        hasher.finalize()
+        hasher.finish()
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let same = |(one, other): (&Cow<'_, str>, &Cow<'_, str>)| {
+            let (one, other): (&str, &str) = (one, other);
+            std::ptr::eq(one, other) || one == other
+        };
+        self.pieces.len() == other.pieces.len() && self.pieces.iter().zip(&other.pieces).all(same)
     }
 }
 

@@ -236,7 +236,7 @@ fn plan_sums(
                     source
                         .define(format_args!("{letter}_WORDS"), 1)
                         .define(format_args!("{letter}_ODD"), i32::from(*is_odd))
-                        .number_of(format_args!("{letter}_LINE"), line);
+                        .number_of(format_args!("{letter}_LINE"), *line);
                 }
             }
             for (letter, fetch, closer) in fetches {
