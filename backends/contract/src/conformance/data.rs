@@ -68,13 +68,21 @@ pub fn coverage(desc: &MemoryDesc) -> Result<Vec<Cover>> {
     check("coverage", desc, desc.size())?;
     let bits = desc.data_type().bits();
     let mut cover = vec![Cover::Gap; desc.size()];
+    // The bits of an element of less than a byte, the first one lowest.
+    let part = |element: usize| (((1_u32 << bits.min(8)) - 1) << (element * bits % 8)) as u8;
     for place in places(desc) {
         let (first, last) = (place.element * bits / 8, ((place.element + 1) * bits).div_ceil(8));
         for byte in &mut cover[first..last] {
-            // Where halves of a byte differ, the byte belongs to an element.
-            if *byte != Cover::Element {
-                *byte = if place.padding { Cover::Padding } else { Cover::Element };
-            }
+            *byte = match *byte {
+                // Where halves of a byte differ, the byte belongs to an element.
+                Cover::Element => Cover::Element,
+                _ if !place.padding => Cover::Element,
+                Cover::PartPadding(other) if other | part(place.element) != u8::MAX => {
+                    Cover::PartPadding(other | part(place.element))
+                }
+                Cover::Gap if bits < 8 => Cover::PartPadding(part(place.element)),
+                _ => Cover::Padding,
+            };
         }
     }
     Ok(cover)
@@ -87,6 +95,8 @@ pub enum Cover {
     Element,
     /// Padding of a block, which is zero.
     Padding,
+    /// Padding in these bits, and nothing in the others, which no primitive changes.
+    PartPadding(u8),
     /// Nothing: a gap between strides or the bytes before the offset. No primitive changes it.
     Gap,
 }
@@ -181,6 +191,10 @@ mod tests {
         let cover = coverage(&desc).unwrap();
         assert_eq!(cover.iter().filter(|&&c| c == Cover::Padding).count(), 2);
         assert_eq!((cover[5], cover[7]), (Cover::Padding, Cover::Padding));
+        let cover = |dims: [usize; 2], tag| coverage(&MemoryDesc::with_tag(dims, DataType::S4, tag).unwrap());
+        let halves = [Cover::Element, Cover::PartPadding(0x0f)];
+        assert_eq!(cover([1, 1], "Ab3a").unwrap(), halves, "the other half of the byte is nothing");
+        assert_eq!(cover([1, 1], "Ab4a").unwrap(), [Cover::Element, Cover::Padding]);
     }
 
     #[test]

@@ -370,6 +370,7 @@ impl<B: Backend> Operand<B> {
             let wanted = match cover {
                 Cover::Element if self.access.writes() => continue,
                 Cover::Padding if self.access.writes() => 0,
+                Cover::PartPadding(bits) if self.access.writes() => was & !bits,
                 _ => was,
             };
             ensure!(

@@ -21,6 +21,8 @@ const TOGETHER: usize = 64;
 const COLUMNS: usize = 512;
 /// Rows of a piece.
 const PIECE_ROWS: usize = 64;
+/// The most factors of a product: of many near one the same part is lost in each step, and such errors add up.
+const FACTORS: usize = 1 << 12;
 
 #[derive(Debug)]
 pub(super) struct Reduction {
@@ -79,6 +81,9 @@ impl Reduction {
             FinishPlan::new(desc, &kept, inner)?
         };
         let elements = dims.elements() / kept_dims.elements();
+        if op.algorithm == ReductionAlgorithm::Product && elements > FACTORS {
+            return None;
+        }
         let results = kept_dims.elements();
         // A fold of few results is parted.
         let parts =

@@ -441,6 +441,17 @@ fn long_sums_are_near() {
     }
 }
 
+/// Products of many factors near one would lose the same part in each step: the reference takes them in f64.
+#[test]
+fn long_products_are_left_to_the_reference() {
+    let product = |factors: usize| {
+        let op = Op::Reduction(Reduction::new(ReductionAlgorithm::Product));
+        plan(&PrimitiveDesc::builder(op).src(f32(&[factors, 3])).dst(f32(&[1, 3])).build().unwrap())
+    };
+    assert!(product(1 << 12).is_some());
+    assert!(product((1 << 12) + 1).is_none());
+}
+
 /// A value that is its channel's mean becomes the shift, to the bit: the difference comes before the factor.
 #[test]
 fn a_mean_normalizes_to_the_shift() {
