@@ -71,6 +71,8 @@ pub(super) fn launch(
     let last = |values: &[usize]| values[width];
     let (stride, reach) =
         (last(window.strides), (last(window.kernel) - 1).saturating_mul(last(window.dilations)) + 1);
+    // The columns of the source that the windows of a line have.
+    let covered = (last(window.dst) - 1).saturating_mul(stride).saturating_add(reach).min(columns);
     let most = LINE_BYTES.min(device.local_memory_bytes) / size_of::<f32>();
     let lines = space.count(0..outer);
     let units = device.compute_units.max(1);
@@ -78,7 +80,9 @@ pub(super) fn launch(
     let copied = by_channels
         && window.kernel.iter().all(|&extent| extent == 1)
         && window.pads_begin.iter().chain(window.pads_end.iter()).all(|&pad| pad == 0);
-    let direct = by_channels && !copied && shares_little(rows, last(window.kernel), stride, channels);
+    let direct = by_channels
+        && !copied
+        && shares_little((rows, last(window.kernel)), (last(window.dst), covered), channels);
     // All channels of as many columns as there is room for; fewer channels where else there were too few segments, or no room.
     let split = (ITEMS * units).div_ceil(lines.max(1));
     let fits = if direct { inner } else { (most.saturating_sub(SLACK) / reach.saturating_mul(2)).max(1) };
@@ -151,14 +155,13 @@ pub(super) fn launch(
 }
 
 /// Whether windows are joined from the source with fewer loads and stores than by way of a line of columns, each of which takes its rows, is
-/// stored, and is read by the windows that it lies in. Columns follow each other, so that their vectors are whole.
-fn shares_little(rows: usize, taps: usize, stride: usize, channels: usize) -> bool {
+/// stored, and is read by the windows that it lies in. Columns follow each other, so that their vectors are whole. A window has so many rows
+/// and taps in each, a line of the result so many columns of windows, which cover so many of the source.
+fn shares_little((rows, taps): (usize, usize), (results, covered): (usize, usize), channels: usize) -> bool {
     let vectors = channels.div_ceil(CPU_LANES) * CPU_LANES;
-    let by_line = (rows + 1)
-        .saturating_mul(stride)
-        .saturating_mul(channels)
-        .saturating_add(taps.saturating_mul(vectors));
-    rows.saturating_mul(taps).saturating_mul(vectors) <= by_line
+    let in_windows = results.saturating_mul(taps).saturating_mul(vectors);
+    let by_line = (rows + 1).saturating_mul(covered).saturating_mul(channels).saturating_add(in_windows);
+    rows.saturating_mul(in_windows) <= by_line
 }
 
 #[cfg(test)]
@@ -167,13 +170,20 @@ mod tests {
 
     #[test]
     fn windows_that_overlap_little_are_taken_from_the_source() {
+        let square = |taps: usize, stride, results, channels| {
+            shares_little((taps, taps), (results, (results - 1) * stride + taps), channels)
+        };
         for (taps, stride) in [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3), (4, 3)] {
-            assert!(shares_little(taps, taps, stride, 64), "{taps} taps, stride {stride}");
+            assert!(square(taps, stride, 99, 64), "{taps} taps, stride {stride}");
         }
         for (taps, stride) in [(3, 1), (4, 2), (5, 1), (5, 2), (7, 1), (11, 2)] {
-            assert!(!shares_little(taps, taps, stride, 64), "{taps} taps, stride {stride}");
+            assert!(!square(taps, stride, 99, 64), "{taps} taps, stride {stride}");
         }
         // Most lanes of such vectors are empty.
-        assert!(!shares_little(3, 3, 2, 6) && !shares_little(3, 3, 3, 3));
+        assert!(!square(3, 2, 99, 6) && !square(3, 3, 99, 3));
+        // One window to a line has all its columns for itself.
+        assert!(square(7, 1, 1, 129) && !square(7, 1, 4, 129));
+        // Others share columns although padding is all that is around these.
+        assert!(!shares_little((3, 3), (3, 3), 479));
     }
 }
