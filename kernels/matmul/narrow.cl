@@ -17,22 +17,26 @@ __kernel void matmul_narrow(PARAMS) {
     ENTER
     DECLARE_BATCH((idx)get_global_id(1))
     const idx whole = K_SIZE / 16 * 16, last = max((idx)(K_SIZE - 16), (idx)0);
+#if ALONG_K
     NOT_UNROLLED for (idx col = 0; col < N_SIZE; ++col) {
         const idx m = 0;
-        __local float *const column = columns + col * COLUMN_STEP;
-#if ALONG_K
-        for (idx k = 0; k < whole; k += 16) vstore16(as_float16(load_32_16(weights, OFF_WEIGHTS, 16)), 0, column + k);
+        for (idx k = 0; k < whole; k += 16) vstore16(as_float16(load_32_16(weights, OFF_WEIGHTS, 16)), 0, columns + col * COLUMN_STEP + k);
+    }
 #else
-        for (idx first = 0; first < whole; first += 8) EACH(i, 8) {
-            const idx k = first + i;
-            column[k] = LD1_WEIGHTS(OFF_WEIGHTS);
-        }
+    // Terms that do not lie side by side, of all columns before the next ones: their lines are read once.
+    NOT_UNROLLED for (idx first = 0; first < whole; first += 16) NOT_UNROLLED for (idx col = 0; col < N_SIZE; ++col) {
+        const idx m = 0, k = first, at = OFF_WEIGHTS, step = K_STEP;
+#define TERM(i) LD1_WEIGHTS(at + (i) * step)
+        const V terms = (V)(TERM(0), TERM(1), TERM(2), TERM(3), TERM(4), TERM(5), TERM(6), TERM(7), TERM(8), TERM(9), TERM(10), TERM(11),
+                            TERM(12), TERM(13), TERM(14), TERM(15));
+        vstore16(terms, 0, columns + col * COLUMN_STEP + first);
+    }
 #endif
-        NOT_UNROLLED for (idx k = whole; k < COLUMN_STEP; ++k) {
-            float x = 0;
-            if (k < K_SIZE) x = LD1_WEIGHTS(OFF_WEIGHTS);
-            column[k] = x;
-        }
+    NOT_UNROLLED for (idx col = 0; col < N_SIZE; ++col) NOT_UNROLLED for (idx k = whole; k < COLUMN_STEP; ++k) {
+        const idx m = 0;
+        float x = 0;
+        if (k < K_SIZE) x = LD1_WEIGHTS(OFF_WEIGHTS);
+        columns[col * COLUMN_STEP + k] = x;
     }
     // The lanes of the last vector that count.
     const int16 counts = K_SIZE < 16 ? LANE_NUMBERS < (int16)((int)K_SIZE) : LANE_NUMBERS >= (int16)((int)(whole - last));
