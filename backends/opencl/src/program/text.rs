@@ -136,6 +136,14 @@ mod tests {
         assert_eq!((behind.to_string().as_str(), second.to_string().as_str()), ("x a b", "a b"));
         assert_eq!(first.hash(), second.hash());
         assert!(first.hash() != other.hash() && first.hash() != behind.hash());
+        // Files that begin at one place have one hash.
+        let whole = "cd";
+        let (mut part, mut all) = (Text::from(&whole[..1]), Text::from(whole));
+        assert_eq!(part.body.generated(), all.body.generated());
+        for text in [&mut part, &mut all] {
+            texts.share(text);
+        }
+        assert_eq!((part.to_string().as_str(), all.to_string().as_str()), ("c", "cd"));
         drop((first, second, behind));
         texts.share(&mut Text::from("d"));
         assert!(!texts.bodies.lock().unwrap().contains_key(&make().body.generated()));
