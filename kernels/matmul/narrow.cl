@@ -25,11 +25,11 @@ __kernel void matmul_narrow(PARAMS) {
 #else
     // Terms that do not lie side by side, of all columns before the next ones: their lines are read once.
     NOT_UNROLLED for (idx first = 0; first < whole; first += 16) NOT_UNROLLED for (idx col = 0; col < N_SIZE; ++col) {
-        const idx m = 0, k = first, at = OFF_WEIGHTS, step = K_STEP;
-#define TERM(i) LD1_WEIGHTS(at + (i) * step)
-        const V terms = (V)(TERM(0), TERM(1), TERM(2), TERM(3), TERM(4), TERM(5), TERM(6), TERM(7), TERM(8), TERM(9), TERM(10), TERM(11),
-                            TERM(12), TERM(13), TERM(14), TERM(15));
-        vstore16(terms, 0, columns + col * COLUMN_STEP + first);
+        const idx m = 0;
+        EACH(i, 16) {
+            const idx k = first + i;
+            columns[col * COLUMN_STEP + k] = LD1_WEIGHTS(OFF_WEIGHTS);
+        }
     }
 #endif
     NOT_UNROLLED for (idx col = 0; col < N_SIZE; ++col) NOT_UNROLLED for (idx k = whole; k < COLUMN_STEP; ++k) {

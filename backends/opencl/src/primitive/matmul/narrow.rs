@@ -76,7 +76,6 @@ impl Shape<'_> {
             .define("AT_ONCE", columns.div_ceil(columns.div_ceil(AT_ONCE)))
             .define("ALONG_K", i32::from(along_k))
             .define("M_STEP", always(space.coefficient("SRC0", m)?))
-            .number_of("K_STEP", space.coefficient("WEIGHTS", k)?)
             .number_of("M_SIZE", rows)
             .number_of("N_SIZE", columns)
             .number_of("K_SIZE", terms)

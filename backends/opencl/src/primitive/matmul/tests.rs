@@ -264,6 +264,9 @@ fn few_columns_are_summed_along_rows() {
         // More columns than at a time, and more of them than the first-level cache holds.
         matmul(f32(&[40, 100]), f32(&[100, 7])).bias(f32(&[7])),
         matmul(f32(&[17, 700]), tagged(&[700, 8], "ba")),
+        // Three at a time, of weights whose terms lie in blocks.
+        matmul(f32(&[20, 70]), f32(&[70, 5])),
+        matmul(f32(&[20, 70]), tagged(&[70, 5], "Ab16a")),
     ];
     for builder in list {
         let desc = builder.build().unwrap();
