@@ -1,13 +1,14 @@
 // One input and one output channel per group, for CPUs: a work-item computes ITEM_LINES rows of the result (fixed n, od, oh) for ITEM_GROUPS
-// groups, of which a vector holds LANES: all groups of some positions, of LINES_AT_ONCE rows, before the next positions. At most TILE
-// positions go together. Where all their taps lie in the source they are full: TILE sums stay in registers, and the last of such tiles may
-// begin with positions that are done, which are computed once more and not stored. Elsewhere each position has taps of its own, up to
-// EDGE_TILE positions at a time. The last vector of groups begins with groups that are done, which are stored AGAIN or dropped before the
-// steps behind the sums.
-// With KNOWN_TAPS, in programs for one shape, the generator writes COLUMNS: COLUMN(x) for every column that full positions see, followed by
-// FEED(i, k, x) for every position i that sees it by its tap k. With EDGES it writes the same for positions that are not full, as EACH_EDGE:
-// an EDGE for each tile of them, of the whole line with ALL_EDGES. Else columns move through registers from tap to tap where positions are
-// as far apart as taps (SLIDES: tiles of four), and are loaded for each tap where not.
+// groups, of which a vector holds LANES: all groups of some positions, of LINES_AT_ONCE rows, before the next positions. TILE positions go
+// together, whose sums stay in registers. The last vector of groups begins with groups that are done, which are stored AGAIN or dropped before
+// the steps behind the sums.
+// With KNOWN_TAPS the generator writes COLUMNS: for every column that the positions of a tile see, COLUMN(x, load) and FEED(i, k) for each
+// position i that sees it by its tap k, in what takes (x, work) for the columns of this place: the first ones, as many as lie before the first
+// position's last tap, the last ones, likewise, those between, or those that are both. Most tiles see all columns; at the ends of a line they
+// ask for the first and the last ones, and a line shorter than a tile for all, whether the source has them. The last tile of a line begins with
+// positions that are done, which are computed once more and not stored, as those behind a short line.
+// Else tiles whose positions see all taps are full, and elsewhere each position has taps of its own. Columns move through registers from tap
+// to tap where positions are as far apart as taps (SLIDES: tiles of four), and are loaded for each tap where not.
 // NARROW programs have fewer groups than lanes. They read on into what lies behind the groups, as long as something does, and throw it away,
 // or, where the result is FLAT, store it, before the next positions replace it.
 #if NARROW
@@ -26,29 +27,19 @@
 #define VSTORE PASTE(vstore, LANES)
 // The last tap of a dimension that lies in the source.
 #define LAST_TAP(dim, o) min((idx)KERNEL_##dim - 1, (idx)((SRC_##dim - 1 + PAD_##dim - o * STRIDE_##dim) / DILATION_##dim))
-#define TAP(k)                                                                                                           \
-    V tap##k;                                                                                                            \
-    {                                                                                                                    \
-        const idx kw = k;                                                                                                \
-        tap##k = LOAD_TAP;                                                                                               \
-    }
-#define COLUMN(x) const V column##x = LOAD(at + x * W_STEP);
-#define FEED(i, k, x) sums[i] += column##x * tap##k;
-// Positions that do not see all taps, with those that they see.
-#define EDGE(first, count, taps, columns)                                                                                \
-    if (next == first) {                                                                                                 \
-        V sums[count];                                                                                                   \
-        EACH(i, count) sums[i] = (V)(0);                                                                                 \
-        for (idx kd = 0; kd < KERNEL_D; ++kd) {                                                                          \
-            if (!INSIDE_DEPTH) continue;                                                                                 \
-            for (idx kh = 0; kh < KERNEL_H; ++kh) {                                                                      \
-                if (!INSIDE_HEIGHT) continue;                                                                            \
-                const idx ow = 0, kw = 0, at = OFF_SRC0;                                                                 \
-                taps columns                                                                                             \
-            }                                                                                                            \
-        }                                                                                                                \
-        EACH(i, count) VSTORE(sums[i], i, results);                                                                      \
-    }
+// Distances of the first and the last position and of the first and the last tap, in columns.
+#define POSITIONS_REACH ((TILE - 1) * STRIDE_W)
+#define TAPS_REACH ((KERNEL_W - 1) * DILATION_W)
+// Columns and taps of a row of taps, from its first ones at `src0` and `weights`.
+#define LOAD_COLUMN(x) DEQ_SRC0(LD_SRC0(x * W_STEP, LANES), n)
+#define LOAD_ANY_COLUMN(x) DEQ_SRC0(LD_SRC0(x * W_STEP, TO_READ(at + x * W_STEP, SRC_SIZE)), n)
+#define TAP(k) const V tap##k = DEQ_WEIGHTS(LD_WEIGHTS(k * TAP_STEP, TO_READ(at_tap + k * TAP_STEP, WEIGHTS_SIZE)), n);
+#define COLUMN(x, load) const V column = load(x);
+#define FEED(i, k) sums[i] += column * tap##k;
+#define ALWAYS(x, work) {work}
+#define FROM_START(x, work) if (x >= first_column) {work}
+#define UP_TO_END(x, work) if (x < end_column) {work}
+#define IN_SOURCE(x, work) if (x >= first_column && x < end_column) {work}
 #define STORE(sum)                                                                                                       \
     V v = OUT_SRC0(OUT_WEIGHTS(sum, n), n);                                                                              \
     ADD_BIAS(v, n)                                                                                                       \
@@ -63,18 +54,25 @@ __kernel void convolution_depthwise_rows(PARAMS) {
     const idx first_group = number % PARTS * ITEM_GROUPS, end_group = min(first_group + ITEM_GROUPS, (idx)GROUPS);
     const idx first_line = number / PARTS * ITEM_LINES, end_line = min(first_line + ITEM_LINES, (idx)LINES);
     DECLARE_FACTORS
+#if !KNOWN_TAPS
     // The positions that see all taps.
     const idx full_start = STEPS_BEFORE(PAD_W, STRIDE_W);
     const idx full_end = min((idx)DST_W, (idx)STEPS_WITHIN(SRC_W - 1 + PAD_W - (KERNEL_W - 1) * DILATION_W, STRIDE_W));
-    const bool has_full = !ALL_EDGES && full_end - full_start >= TILE;
+    const bool has_full = full_end - full_start >= TILE;
+#endif
     for (idx some_lines = first_line; some_lines < end_line; some_lines += LINES_AT_ONCE) {
         const idx end_of_some = min(some_lines + LINES_AT_ONCE, end_line);
         for (idx next = 0; next < DST_W;) {
+#if KNOWN_TAPS
+            const idx start = min(next, (idx)max(DST_W - TILE, 0)), end = min(next + TILE, (idx)DST_W);
+            const idx first_column = PAD_W - start * STRIDE_W, end_column = first_column + SRC_W;
+            const bool sees_all = first_column <= 0 && POSITIONS_REACH + TAPS_REACH < end_column;
+            const bool sees_most = !NARROW && first_column <= TAPS_REACH && POSITIONS_REACH < end_column;
+#else
             const bool sees_all = has_full && next >= full_start && next < full_end;
             const idx start = sees_all ? min(next, (idx)(full_end - TILE)) : next;
-            const idx end = min(start + (sees_all ? TILE : EDGE_TILE), has_full && next < full_start ? full_start : (idx)DST_W);
-#ifndef KNOWN_SHAPE
-            int first_tap[MOST_TILE], end_tap[MOST_TILE];
+            const idx end = min(start + TILE, has_full && next < full_start ? full_start : (idx)DST_W);
+            int first_tap[TILE], end_tap[TILE];
             if (!sees_all || NARROW) {
                 NOT_UNROLLED for (idx ow = start; ow < end; ++ow) {
                     const idx before = PAD_W - ow * STRIDE_W;
@@ -89,48 +87,27 @@ __kernel void convolution_depthwise_rows(PARAMS) {
 #if NARROW
                 {
                     const idx kd = LAST_TAP(D, od), kh = LAST_TAP(H, oh), kw = 0, ow = 0, g = 0;
-                    const idx last_column = sees_all ? (start + TILE - 1) * STRIDE_W + (KERNEL_W - 1) * DILATION_W : SRC_W - 1 + PAD_W;
+                    const idx last_column = sees_all ? start * STRIDE_W + POSITIONS_REACH + TAPS_REACH : SRC_W - 1 + PAD_W;
                     is_readable = OFF_SRC0 + last_column * W_STEP + LANES <= SRC_SIZE;
                     is_full = is_full && is_readable;
                 }
 #endif
                 for (idx from = first_group; from < end_group; from += LANES) {
                     const int done = NARROW ? 0 : LANES - (int)min((idx)LANES, GROUPS - from);
-                    float results[(MOST_TILE + 1) * LANES];
+                    float results[(TILE + 1) * LANES];
                     {
                         const idx g = from - done;
                         const int n = NARROW ? (int)GROUPS : LANES;
                         V sums[TILE];
                         EACH(i, TILE) sums[i] = (V)(0);
-#if EDGES
-                        if (!is_full && is_readable) {
-                            EACH_EDGE
-                        } else
-#endif
-#ifdef KNOWN_SHAPE
-                        // Compilers unroll loops of known length over taps, tests and all.
-                        if (!is_full) {
-                            NOT_UNROLLED for (idx ow = next; ow < end; ++ow) {
-                                V sum = (V)(0);
-                                for (idx kd = 0; kd < KERNEL_D; ++kd) {
-                                    if (!INSIDE_DEPTH) continue;
-                                    for (idx kh = 0; kh < KERNEL_H; ++kh) {
-                                        if (!INSIDE_HEIGHT) continue;
-                                        for (idx kw = 0; kw < KERNEL_W; ++kw)
-                                            if (INSIDE_WIDTH) sum += LOAD_ANY(OFF_SRC0) * LOAD_TAP;
-                                    }
-                                }
-                                VSTORE(sum, ow - start, results);
-                            }
-                        } else
-#else
+#if !KNOWN_TAPS
                         if (!is_full) EACH(i, TILE) VSTORE((V)(0), i, results);
 #endif
                         for (idx kd = 0; kd < KERNEL_D; ++kd) {
                             if (!INSIDE_DEPTH) continue;
                             for (idx kh = 0; kh < KERNEL_H; ++kh) {
                                 if (!INSIDE_HEIGHT) continue;
-#ifndef KNOWN_SHAPE
+#if !KNOWN_TAPS
                                 if (!is_full) {
                                     // Rows of taps of different positions do not wait for one another.
                                     NOT_UNROLLED for (idx ow = start; ow < end; ++ow) {
@@ -144,8 +121,21 @@ __kernel void convolution_depthwise_rows(PARAMS) {
 #endif
                                 const idx ow = start, kw = 0, at = OFF_SRC0;
 #if KNOWN_TAPS
-                                EACH_TAP(TAP)
-                                COLUMNS
+                                const idx at_tap = OFF_WEIGHTS;
+                                // Distances from a pointer are the same for all rows: they stay in registers.
+                                const __global uchar *const row = src0 + (long)at * SRC_BYTES;
+                                const __global uchar *const taps = weights + (long)at_tap * WEIGHTS_BYTES;
+                                {
+                                    const __global uchar *const src0 = row, *const weights = taps;
+                                    EACH_TAP(TAP)
+                                    if (is_full) {
+                                        COLUMNS(LOAD_COLUMN, ALWAYS, ALWAYS, ALWAYS, ALWAYS)
+                                    } else if (sees_most) {
+                                        COLUMNS(LOAD_COLUMN, FROM_START, ALWAYS, UP_TO_END, IN_SOURCE)
+                                    } else {
+                                        COLUMNS(LOAD_ANY_COLUMN, IN_SOURCE, IN_SOURCE, IN_SOURCE, IN_SOURCE)
+                                    }
+                                }
 #else
                                 if (SLIDES && STRIDE_W == DILATION_W) {
                                     const idx step = STRIDE_W * W_STEP;
@@ -170,14 +160,15 @@ __kernel void convolution_depthwise_rows(PARAMS) {
 #endif
                             }
                         }
-                        if (is_full && !NARROW && (done == 0 || (AGAIN && g >= first_group))) {
-                            EACH(i, TILE) if (start + i >= next) {
+                        const bool together = KNOWN_TAPS || is_full;
+                        if (together && !NARROW && (done == 0 || (AGAIN && g >= first_group))) {
+                            EACH(i, TILE) if (start + i >= next && start + i < end) {
                                 const idx ow = start + i;
                                 STORE(sums[i])
                             }
                             continue;
                         }
-                        if (is_full) EACH(i, TILE) VSTORE(sums[i], i, results);
+                        if (together) EACH(i, TILE) VSTORE(sums[i], i, results);
                     }
                     const int dropped = AGAIN && from - done >= first_group ? 0 : done, n = NARROW ? (int)GROUPS : LANES - dropped;
                     const idx g = from - done + dropped;

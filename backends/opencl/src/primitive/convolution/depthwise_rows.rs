@@ -1,7 +1,8 @@
 //! Depthwise convolutions by rows of the result, channels last (`convolution/depthwise_rows.cl`).
 
 use std::borrow::Cow;
-use std::ops::{Range, RangeInclusive};
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 use anydnn_backend::{MemoryDesc, PostOp};
 
@@ -21,24 +22,25 @@ const DEPTHWISE_ROWS: &str = anydnn_kernels::text("convolution/depthwise_rows.cl
 
 /// Lanes of the shortest vectors.
 const LEAST_LANES: usize = 4;
-/// Taps side by side whose weights fit into registers beside the sums.
+/// Positions that go together, of these what a line wastes least of, where the program knows which columns their taps see: so many sums are
+/// what two instructions a clock take that wait four for each other. Programs for every shape have seven, as lines of common networks are
+/// multiples of it, and four for short lines.
+const TILES: [usize; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+const GENERAL_TILES: [usize; 2] = [7, 4];
+/// The same of programs for any taps, which four registers slide over.
+const SLIDING_TILE: usize = 4;
+/// The same where registers hold few sums.
+const FEW_TILES: [usize; 4] = [1, 2, 3, 4];
+const FEW_GENERAL_TILES: [usize; 1] = [4];
+const FEW_SLIDING_TILE: usize = 6;
+/// Taps side by side that fit into registers beside the sums, the same where registers hold few of these, and the strides of taps that lie
+/// side by side for which each number of taps has a program.
 const MOST_TAPS: usize = 11;
-/// Positions that go together: as many sums as two instructions a clock take that wait four for each other, of these what a line wastes least
-/// of, and fewer for short lines.
-const LONG_TILES: RangeInclusive<usize> = 8..=10;
-const TILES: [usize; 2] = [6, 4];
-/// The same of the program for every shape.
-const GENERAL_TILE: usize = 4;
-/// The same where registers hold few sums: those of the taps have to fit beside them.
-const FEW_TAPS: usize = 3;
-const FEW_TILES: [usize; 2] = [4, 2];
-const FEW_GENERAL_TILE: usize = 6;
-/// Positions of tiles that do not see all taps, the same where registers hold few sums, and how many such tiles a program has; a line of
-/// so many tiles has no others.
-const EDGE_TILE: usize = 8;
-const FEW_EDGE_TILE: usize = 4;
-const MOST_EDGES: usize = 4;
-const WHOLE_LINES: usize = 2;
+const MOST_FEW_TAPS: usize = 3;
+const USUAL_STRIDES: RangeInclusive<usize> = 1..=2;
+/// What a program for one shape saves of the time of the one for every shape: a fifth where that knows its taps, else half.
+const KNOWN_GAIN: u64 = 5;
+const GAIN: u64 = 2;
 /// Weights of a work-item, which stay in the first-level cache beside the source.
 const NEAR_FACTORS: usize = 2048;
 /// Taps whose windows a first-level cache does not hold for a whole line, and bytes of source and result that the second ones hold.
@@ -67,15 +69,12 @@ impl Shape<'_> {
         }
         let last = self.window.src.len() - 1;
         let (taps, width) = (self.window.kernel[last], self.window.dst[last]);
-        let (stride, dilation, pad) =
-            (self.window.strides[last], self.window.dilations[last], self.window.pads_begin[last]);
-        let reach = (taps - 1) * dilation + 1;
-        let full = (self.window.src[last] + pad).checked_sub(reach).map_or(0, |room| room / stride + 1);
-        let full = full.min(width).saturating_sub(pad.div_ceil(stride));
+        let (stride, dilation) = (self.window.strides[last], self.window.dilations[last]);
         let step = match space.coefficient("SRC0", kw)? {
             0 => space.coefficient("SRC0", ow)? / stride,
             step => step / dilation,
         };
+        let tap_step = space.coefficient("WEIGHTS", kw)?;
         let lines = space.count(0..ow);
         let blocks = self.groups.div_ceil(lanes);
         let wanted = device.compute_units * ITEMS;
@@ -96,11 +95,17 @@ impl Shape<'_> {
         let finish = Finish::of(self.desc, &mut space);
         space.complete = Some(group);
         let few = panels::widest(self.sums) == 1;
-        let text = |tile: usize, known: Option<(String, Edges)>| {
-            let (columns, edges) =
-                known.map_or_else(Default::default, |(columns, edges)| (Some(columns), edges));
-            let known = columns.is_some();
-            let edge_tile = if edges.size > 0 { edges.size } else { tile };
+        let text = |knows_taps: bool, special: bool| {
+            let tiles: &[usize] = match (knows_taps, special, few) {
+                (true, true, false) => &TILES,
+                (true, true, true) => &FEW_TILES,
+                (true, false, false) => &GENERAL_TILES,
+                (true, false, true) => &FEW_GENERAL_TILES,
+                (false, _, false) => &[SLIDING_TILE],
+                (false, _, true) => &[FEW_SLIDING_TILE],
+            };
+            let tile = *tiles.iter().min_by_key(|tile| width.div_ceil(**tile) * (*tile + 1)).unwrap_or(&1);
+            let columns = if knows_taps { columns(tile, taps, stride, dilation) } else { String::new() };
             let mut source = Source::new(&space, value, (lanes, Some(group)), self.wide, true);
             source
                 .declare("DECLARE_LINE", &space, 0..ow)
@@ -117,115 +122,67 @@ impl Shape<'_> {
                 .number_of("LINES_AT_ONCE", lines_at_once)
                 .define("TILE", tile)
                 .define("W_STEP", format_args!("(idx){}", always(step)))
-                .define("KNOWN_TAPS", i32::from(known))
-                .define("COLUMNS", columns.unwrap_or_default())
-                .define("EDGES", i32::from(edges.size > 0))
-                .define("EACH_EDGE", edges.text)
-                .define("ALL_EDGES", i32::from(edges.all))
-                .define("EDGE_TILE", edge_tile)
-                .define("MOST_TILE", edge_tile.max(tile))
+                .define("TAP_STEP", format_args!("(idx){}", always(tap_step)))
+                .define("SRC_BYTES", self.desc.src().data_type().bits() / 8)
+                .define("WEIGHTS_BYTES", self.weights.data_type().bits() / 8)
+                .define("KNOWN_TAPS", i32::from(knows_taps))
+                .define("COLUMNS(load, first, middle, last, any)", columns)
                 .define("SLIDES", i32::from(!few))
-                .define("EACH_TAP(X)", if known { each(taps) } else { String::new() });
+                .define("EACH_TAP(X)", if knows_taps { each(taps) } else { String::new() });
             self.define_operands(&mut source, &space, &[]);
             define_bias(&mut source, self.desc);
-            finish.define(&mut source, self.desc, known);
+            finish.define(&mut source, self.desc, special);
             source
         };
-        let (general, tiles, most_taps) =
-            if few { (FEW_GENERAL_TILE, FEW_TILES, FEW_TAPS) } else { (GENERAL_TILE, TILES, MOST_TAPS) };
-        let mut source = text(general, None);
-        source.gains(5, 2 * self.desc.dst().elements() * self.terms());
-        let long = LONG_TILES.filter(|&tile| !few && tile <= full);
-        let tile = long.min_by_key(|tile| full.div_ceil(*tile) * (tile + 1));
-        let tile = tile.or_else(|| tiles.into_iter().find(|&tile| tile <= full)).unwrap_or(1);
+        // Taps and columns are reached by bytes.
+        let most_taps = match [self.desc.src(), self.weights].iter().any(|desc| desc.data_type().bits() < 8) {
+            true => 0,
+            false if few => MOST_FEW_TAPS,
+            false => MOST_TAPS,
+        };
+        let knows_taps = taps <= most_taps && USUAL_STRIDES.contains(&stride) && dilation == 1;
+        let mut source = text(knows_taps, false);
+        let operations = 2 * self.desc.dst().elements() * self.terms();
+        source.gains(if knows_taps { KNOWN_GAIN } else { GAIN }, operations);
         let global = [parts * lines.div_ceil(item_lines), 1, 1];
         let files = [WINDOW, EPILOGUE, DEPTHWISE_ROWS].map(Cow::from).to_vec();
         let items = (global, Some([1, 1, 1]));
         if taps > most_taps {
             return Some(source.launch("convolution_depthwise_rows", &files, items.0, items.1));
         }
-        let special = || {
-            let line = Line { taps, stride, dilation, pad, source: self.window.src[last], width };
-            let whole = (0, usize::MAX);
-            let columns = line.columns(0..tile, whole).1;
-            let most = if few { FEW_EDGE_TILE } else { EDGE_TILE };
-            (text(tile, Some((columns, line.edges(tile, full, most)))), files.clone())
-        };
+        let special = || (text(true, true), files.clone());
         Some(source.launch_beside("convolution_depthwise_rows", &files, items, device, special))
     }
 }
 
-/// A line of the result: its length, that of the source, and the taps side by side.
-#[derive(Clone, Copy, Debug)]
-struct Line {
-    taps: usize,
-    stride: usize,
-    dilation: usize,
-    pad: usize,
-    source: usize,
-    width: usize,
-}
-
-/// The positions of a line that do not see all taps, in tiles of up to so many.
-#[derive(Debug, Default)]
-struct Edges {
-    size: usize,
-    text: String,
-    /// Whether they are the whole line.
-    all: bool,
-}
-
-impl Line {
-    /// For each column that some of these positions see those that see it, and by which tap; of the columns in this range, counted from the
-    /// first one that the line's first position would see. Which taps these are comes first.
-    fn columns(&self, positions: Range<usize>, (first, end): (usize, usize)) -> (Vec<usize>, String) {
-        let &Self { taps, stride, dilation, .. } = self;
-        let reach = (taps - 1) * dilation + 1;
-        let mut used = vec![false; taps];
-        let mut column = |x: usize| {
-            let seen: Vec<String> = positions
-                .clone()
-                .flat_map(|i| (0..taps).map(move |k| (i, k)))
-                .filter(|(i, k)| i * stride + k * dilation == x)
-                .map(|(i, k)| {
-                    used[k] = true;
-                    format!("FEED({}, {k}, {x})", i - positions.start)
-                })
-                .collect();
-            if seen.is_empty() { String::new() } else { format!("COLUMN({x}) {}", seen.join(" ")) }
+/// For each column that the positions of a tile see those that see it, and by which tap. Only the first and the last ones, which not all taps
+/// of a position see at an end of a line, may lie beside the source where the tile has no position too many.
+fn columns(tile: usize, taps: usize, stride: usize, dilation: usize) -> String {
+    let (last, reach) = ((tile - 1) * stride, (taps - 1) * dilation);
+    let mut text = String::new();
+    for x in 0..=last + reach {
+        let place = match (x < reach, x > last) {
+            (true, true) => "any",
+            (true, false) => "first",
+            (false, true) => "last",
+            (false, false) => "middle",
         };
-        let last = positions.end.saturating_sub(1) * stride + reach;
-        let columns = (positions.start * stride).max(first)..last.min(end);
-        let text = columns.map(&mut column).collect::<Vec<_>>().join(" ");
-        ((0..taps).filter(|&k| used[k]).collect(), text)
-    }
-
-    /// The tiles of up to `most` positions that do not see all taps, where as many as `full` do, and these go together in tiles of `tile`.
-    fn edges(&self, tile: usize, full: usize, most: usize) -> Edges {
-        let few = full < tile || (full < most && self.width <= MOST_EDGES * most);
-        let all = few || self.width <= WHOLE_LINES * most;
-        let first_full = self.pad.div_ceil(self.stride).min(self.width);
-        // A line that is an end as a whole has no other one.
-        let parts = if all { [0..self.width, 0..0] } else { [0..first_full, first_full + full..self.width] };
-        let longest = parts.iter().map(Range::len).max().unwrap_or(0);
-        let size = longest.div_ceil(longest.div_ceil(most).max(1));
-        let tiles: Vec<Range<usize>> = parts
-            .into_iter()
-            .flat_map(|part| {
-                part.clone().step_by(size.max(1)).map(move |start| start..(start + size).min(part.end))
-            })
-            .collect();
-        if tiles.is_empty() || tiles.len() > MOST_EDGES {
-            return Edges::default();
+        let before = text.len();
+        let _ = write!(text, "{place}({x}, COLUMN({x}, load)");
+        let head = text.len();
+        for i in 0..tile {
+            let distance = x.checked_sub(i * stride).filter(|distance| distance.is_multiple_of(dilation));
+            if let Some(tap) = distance.map(|distance| distance / dilation).filter(|tap| *tap < taps) {
+                let _ = write!(text, " FEED({i}, {tap})");
+            }
         }
-        let text = tiles.into_iter().map(|positions| {
-            let (start, count) = (positions.start, positions.len());
-            let (taps, columns) = self.columns(positions, (self.pad, self.pad + self.source));
-            let taps = taps.into_iter().map(|k| format!("TAP({k}) ")).collect::<Vec<_>>().concat();
-            format!("EDGE({start}, {count}, {taps}, {columns})")
-        });
-        Edges { size, text: text.collect::<Vec<_>>().join(" "), all }
+        if text.len() > head {
+            text += ") ";
+        } else {
+            text.truncate(before);
+        }
     }
+    text
 }
 
 /// `X(0)` to `X(count - 1)`.
@@ -237,25 +194,18 @@ fn each(count: usize) -> String {
 mod tests {
     use super::*;
 
-    const LINE: Line = Line { taps: 3, stride: 1, dilation: 1, pad: 1, source: 30, width: 30 };
-
     #[test]
-    fn ends_see_a_part_of_the_taps() {
-        let edges = LINE.edges(8, 28, 8);
-        let first = "EDGE(0, 1, TAP(1) TAP(2) , COLUMN(1) FEED(0, 1, 1) COLUMN(2) FEED(0, 2, 2))";
-        let last = "EDGE(29, 1, TAP(0) TAP(1) , COLUMN(29) FEED(0, 0, 29) COLUMN(30) FEED(0, 1, 30))";
-        assert_eq!((edges.size, edges.all, edges.text), (1, false, format!("{first} {last}")));
-    }
-
-    #[test]
-    fn short_lines_are_ends() {
-        let of = |line: Line, full: usize| {
-            let edges = line.edges(8, full, 8);
-            (edges.size, edges.all, edges.text.matches("EDGE(").count())
+    fn columns_feed_the_positions_that_see_them() {
+        let two = "first(0, COLUMN(0, load) FEED(0, 0)) middle(1, COLUMN(1, load) FEED(0, 1) FEED(1, 0)) \
+                   last(2, COLUMN(2, load) FEED(1, 1)) ";
+        assert_eq!(columns(2, 2, 1, 1), two);
+        // No position sees the column between them.
+        let apart = "middle(0, COLUMN(0, load) FEED(0, 0)) middle(2, COLUMN(2, load) FEED(1, 0)) ";
+        assert_eq!(columns(2, 1, 2, 1), apart);
+        let places = |taps: usize| {
+            let text = columns(7, taps, 1, 1);
+            ["first(", "middle(", "last(", "any("].map(|place| text.matches(place).count())
         };
-        assert_eq!(of(Line { source: 13, width: 13, ..LINE }, 11), (7, true, 2));
-        // Too many places that do not see all taps, and none.
-        assert_eq!(of(Line { taps: 61, pad: 30, source: 61, width: 61, ..LINE }, 1), (0, false, 0));
-        assert_eq!(of(Line { pad: 0, width: 28, ..LINE }, 28), (0, false, 0));
+        assert_eq!((places(5), places(11)), ([4, 3, 4, 0], [7, 0, 7, 3]));
     }
 }

@@ -8,7 +8,7 @@ use anydnn_backend::{
 
 use super::blocked::{compete_at, few_tile_size, panel_width};
 use crate::capability::units::Feature;
-use crate::plan::{DeviceTraits, SpecialText};
+use crate::plan::{DeviceTraits, ProgramSource, SpecialText};
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::tests::{
     check_choices, check_everywhere, check_those, check_those_with, cpu, f32, gpu, planned, sweep, tagged,
@@ -675,39 +675,48 @@ fn few_lines_are_cut_for_cores() {
     }
 }
 
-/// Programs for one shape know which taps each position at the end of a line sees, and keep sums of several in registers.
+/// Programs know which columns of the source the positions of a tile see, those for every shape where taps lie side by side.
 #[test]
-fn depthwise_tiles_at_the_ends_of_lines() {
+fn depthwise_tiles_know_their_columns() {
     let of = |channels: usize| Case { channels, outputs: channels, groups: channels, ..MIDDLE };
     let sum = || Attributes::default().with_post_op(PostOp::sum(0.5));
     let list = [
         // No position sees all taps, or few do; the last vector begins earlier.
         (1, Case { extent: 11, kernel: 11, pads: (5, 5), ..of(37) }.build().bias(f32(&[37]))),
         (1, Case { extent: 11, kernel: 11, stride: 2, pads: (5, 5), ..of(20) }.build().attributes(sum())),
-        (1, Case { extent: 20, kernel: 5, dilation: 4, pads: (8, 8), ..of(16) }.build()),
-        // Whole tiles between both ends, which differ, and are two tiles each.
-        (0, Case { extent: 30, kernel: 7, pads: (3, 1), ..of(32) }.build().attributes(sum())),
+        (0, Case { extent: 20, kernel: 5, dilation: 4, pads: (8, 8), ..of(16) }.build()),
+        // Whole tiles between both ends, which differ.
+        (1, Case { extent: 30, kernel: 7, pads: (3, 1), ..of(32) }.build().attributes(sum())),
+        (1, Case { extent: 31, kernel: 4, stride: 2, pads: (1, 2), ..of(48) }.build().bias(f32(&[48]))),
         (0, Case { spatial: 1, extent: 90, kernel: 11, dilation: 2, pads: (10, 9), ..of(17) }.build()),
+        // Lines shorter than a tile, as long, and longer by one; none of their positions sees a first tap, or a last one.
+        (1, Case { extent: 2, kernel: 5, pads: (2, 2), ..of(40) }.build().attributes(sum())),
+        (1, Case { extent: 7, kernel: 3, pads: (1, 1), ..of(16) }.build()),
+        (1, Case { extent: 15, kernel: 2, stride: 2, pads: (1, 0), ..of(33) }.build().attributes(sum())),
+        (1, Case { extent: 3, kernel: 7, stride: 2, pads: (6, 6), ..of(18) }.build()),
         // Fewer channels than lanes: what is read at the end of the source has to be there.
         (0, Case { extent: 60, kernel: 5, stride: 3, pads: (4, 2), ..of(9) }.build().bias(f32(&[9]))),
         (1, Case { extent: 9, kernel: 3, pads: (1, 1), ..of(13) }.build().attributes(sum())),
+        (1, Case { extent: 5, kernel: 3, pads: (0, 0), ..of(5) }.build().bias(f32(&[5]))),
         (1, Case { spatial: 3, extent: 6, kernel: 3, pads: (2, 0), ..of(10) }.build()),
     ];
+    let text = |program: &ProgramSource| program.source.to_string();
+    let known = |text: &str, is_known: i32| text.contains(&format!("#define KNOWN_TAPS {is_known}\n"));
     let eager = |builder: &PrimitiveDescBuilder| {
         builder.clone().build().unwrap().with_specialize(Some(Specialize::Eager))
     };
-    for (all, builder) in &list {
+    for (is_known, builder) in &list {
         let desc = eager(builder);
         let plan = crate::primitive::plan(&desc, &cpu().with_special()).unwrap();
         assert_eq!(plan.implementation, "ocl:convolution:depthwise-rows", "{desc}");
-        let special = plan.launches.last().and_then(|launch| launch.special.as_ref()).unwrap();
+        let launch = plan.launches.last().unwrap();
+        assert!(known(&text(&launch.program), *is_known), "{desc}");
+        let special = launch.special.as_ref().unwrap();
         let SpecialText::Own(program) = &special.text else { panic!("{desc}: no text of its own") };
-        let text = program.source.to_string();
-        for line in ["#define EDGES 1\n", &format!("#define ALL_EDGES {all}\n")] {
-            assert!(text.contains(line), "{desc}: no {line}");
-        }
+        assert!(known(&text(program), 1), "{desc}");
     }
-    check_everywhere(&list.map(|(_, builder)| eager(&builder)), |_| None);
+    check_everywhere(&list.each_ref().map(|(_, builder)| eager(builder)), |_| None);
+    check_everywhere(&list.map(|(_, builder)| builder.build().unwrap()), |_| None);
 }
 
 #[test]
