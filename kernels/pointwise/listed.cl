@@ -40,7 +40,7 @@ __kernel void pointwise(PARAMS) {
             const int count = rest < LANES ? rest : rest / LANES * LANES;
             const int vectors = (count + LANES - 1) / LANES;
             const bool whole = count >= LANES;
-            const bool comes = whole && source_steps[0] == 1 && STEP_COUNT > 0, goes = whole && dst_step == 1 && STEP_COUNT > 0 && !DST_STREAMS;
+            const bool comes = whole && source_steps[0] == 1 && STEP_COUNT > 0, goes = whole && dst_step == 1 && STEP_COUNT > 0;
             const idx from_at = sources_at[0] + start * source_steps[0], to_at = sources_at[DST_PLACE] + start * dst_step;
             if (!comes) {
                 NOT_UNROLLED for (int i = 0; i < vectors; ++i)
@@ -69,7 +69,8 @@ __kernel void pointwise(PARAMS) {
                     switch (kind) {
                     EACH_KIND(TO_RESULT)
                     }
-                    if (to) store_32_16(to, to_at + i * LANES, LANES, pack_f32_16(result));
+                    if (to && DST_STREAMS) stream_32_16(to, to_at + i * LANES, LANES, pack_f32_16(result));
+                    else if (to) store_32_16(to, to_at + i * LANES, LANES, pack_f32_16(result));
                     else block[i] = result;
                 }
             }

@@ -6,7 +6,7 @@ use anydnn_backend::{
 };
 
 use super::{FUNCTIONS, KINDS, OLD};
-use crate::primitive::tests::{cpu, f32, gpu, planned, tagged};
+use crate::primitive::tests::{check_everywhere, cpu, f32, gpu, planned, tagged};
 
 /// The text of the first program, and the bytes of its table.
 fn program(op: Op, sources: &[MemoryDesc], post_ops: &[PostOp]) -> (String, Vec<u8>) {
@@ -69,4 +69,14 @@ fn devices_that_want_many_work_items_have_no_lists() {
     let desc = PrimitiveDesc::builder(Op::Eltwise(Eltwise::Tanh)).src(f32(&[1000]));
     let text = planned(desc, &gpu()).launches[0].program.source.to_string();
     assert!(!text.contains("STEP_LIST"));
+}
+
+/// Results that are too large for the caches pass them by, from where vectors may on.
+#[test]
+fn large_results_stream() {
+    let count = (8 << 20) / 4 + 21;
+    let builder = PrimitiveDesc::builder(binary(BinaryAlgorithm::Add)).src(f32(&[count])).src(f32(&[count]));
+    let relu = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu));
+    let list = [builder.clone(), builder.attributes(relu)].map(|builder| builder.build().unwrap());
+    check_everywhere(&list, |_| None);
 }
