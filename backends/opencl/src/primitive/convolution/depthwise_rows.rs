@@ -22,16 +22,16 @@ const DEPTHWISE_ROWS: &str = anydnn_kernels::text("convolution/depthwise_rows.cl
 
 /// Lanes of the shortest vectors.
 const LEAST_LANES: usize = 4;
-/// Positions that go together, of these what a line wastes least of, where the program knows which columns their taps see: so many sums are
-/// what two instructions a clock take that wait four for each other. Programs for every shape have seven, as lines of common networks are
-/// multiples of it, and four for short lines.
+/// Positions that go together where the program knows which columns their taps see: so many sums are nearly what two instructions a clock take
+/// that wait four for each other, and lines of common networks are multiples of seven. No line has a size of its own in programs for every
+/// shape, as a new line would be compiled for then; those for one shape have what its line wastes least of.
+const GENERAL_TILE: usize = 7;
 const TILES: [usize; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
-const GENERAL_TILES: [usize; 2] = [7, 4];
 /// The same of programs for any taps, which four registers slide over.
 const SLIDING_TILE: usize = 4;
 /// The same where registers hold few sums.
 const FEW_TILES: [usize; 4] = [1, 2, 3, 4];
-const FEW_GENERAL_TILES: [usize; 1] = [4];
+const FEW_GENERAL_TILE: usize = 4;
 const FEW_SLIDING_TILE: usize = 6;
 /// Taps side by side that fit into registers beside the sums, the same where registers hold few of these, and the strides of taps that lie
 /// side by side for which each number of taps has a program.
@@ -99,8 +99,8 @@ impl Shape<'_> {
             let tiles: &[usize] = match (knows_taps, special, few) {
                 (true, true, false) => &TILES,
                 (true, true, true) => &FEW_TILES,
-                (true, false, false) => &GENERAL_TILES,
-                (true, false, true) => &FEW_GENERAL_TILES,
+                (true, false, false) => &[GENERAL_TILE],
+                (true, false, true) => &[FEW_GENERAL_TILE],
                 (false, _, false) => &[SLIDING_TILE],
                 (false, _, true) => &[FEW_SLIDING_TILE],
             };

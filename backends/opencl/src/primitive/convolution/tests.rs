@@ -675,6 +675,15 @@ fn few_lines_are_cut_for_cores() {
     }
 }
 
+/// Lines of every length share a program.
+#[test]
+fn depthwise_lines_share_a_program() {
+    let of = |extent: usize| Case { extent, channels: 48, outputs: 48, groups: 48, ..MIDDLE };
+    let texts = [1, 4, 7, 8, 30, 101]
+        .map(|extent| planned(of(extent).build(), &cpu()).launches[0].program.source.to_string());
+    assert!(texts.iter().all(|text| *text == texts[0]));
+}
+
 /// Programs know which columns of the source the positions of a tile see, those for every shape where taps lie side by side.
 #[test]
 fn depthwise_tiles_know_their_columns() {
