@@ -120,6 +120,18 @@ static inline void copy_rests(const __global uchar *from, const int rows, const 
         }
     }
 }
+// Whether the operand goes on behind the last run of every row as far as whole tiles do. Integers there are multiplied by zeros then, in place of
+// zeros by zeros; a float might be none that gives zero.
+static inline bool is_followed(const ulong *a, const int *rows, const __global uchar *end WITH_SHAPE) {
+    if (SUM_IS_FLOAT) return false;
+    const long last_run = (RUNS_D - 1) * (long)RUN_STEP_D + (RUNS_H - 1) * (long)RUN_STEP_H + (RUNS_W - 1) * (long)RUN_STEP_W;
+    bool is_followed = true;
+    for (int i = 0; i < ROW_TILES; ++i) {
+        const ulong last_row = a[i] + (ulong)((rows[i] - 1) * (long)A_STEP + last_run);
+        is_followed = is_followed && (rows[i] <= 0 || last_row + RUN_STEPS * 64 <= (ulong)end);
+    }
+    return is_followed;
+}
 #define COUNTS(i) (i == 0 || rows[i] > 0)
 #define CLEAR(i, j) CLEAR_TILE(TILE_##i##j)
 #define CLEAR_ROWS(i) EACH_V(CLEAR, i)
@@ -150,8 +162,8 @@ static inline void copy_rests(const __global uchar *from, const int rows, const 
 #define KEEP(i, j) STORE_TILE(TILE_##i##j, sums + 16 * (i * PANEL + j), PANEL * 4)
 #define KEEP_ROWS(i) if (COUNTS(i)) { EACH_V(KEEP, i) }
 static inline void multiply(const ulong *a, const int *rows, WEIGHTS_POINTER b, const int last,
-                            __local SUM *sums, const int rest, __local uchar *rests, const __global uchar *end WITH_SHAPE) {
-    const int whole = RUN_STEPS - (rest > 0);
+                            __local SUM *sums, const int given_rest, __local uchar *rests, const __global uchar *end WITH_SHAPE) {
+    const int rest = given_rest > 0 && !is_followed(a, rows, end AND_SHAPE) ? given_rest : 0, whole = RUN_STEPS - (rest > 0);
     uint16 mask;
     for (int i = 0; i < 64; ++i) ((__private uchar *)&mask)[i] = i < rest ? 255 : 0;
     EACH_V(START_PART, 0)
