@@ -38,9 +38,9 @@ const FEW_SLIDING_TILE: usize = 6;
 const MOST_TAPS: usize = 11;
 const MOST_FEW_TAPS: usize = 3;
 const USUAL_STRIDES: RangeInclusive<usize> = 1..=2;
-/// What a program for one shape saves of the time of the one for every shape: a fifth where that knows its taps, else half.
-const KNOWN_GAIN: u64 = 5;
-const GAIN: u64 = 2;
+/// What a program for one shape saves of the time of the one for every shape: a fifth at most, and half where it alone knows its taps.
+const GAIN: u64 = 5;
+const TAPS_GAIN: u64 = 2;
 /// Weights of a work-item, which stay in the first-level cache beside the source.
 const NEAR_FACTORS: usize = 2048;
 /// Taps whose windows a first-level cache does not hold for a whole line, and bytes of source and result that the second ones hold.
@@ -143,7 +143,8 @@ impl Shape<'_> {
         let knows_taps = taps <= most_taps && USUAL_STRIDES.contains(&stride) && dilation == 1;
         let mut source = text(knows_taps, false);
         let operations = 2 * self.desc.dst().elements() * self.terms();
-        source.gains(if knows_taps { KNOWN_GAIN } else { GAIN }, operations);
+        let knows_alone = taps <= most_taps && !knows_taps;
+        source.gains(if knows_alone { TAPS_GAIN } else { GAIN }, operations);
         let global = [parts * lines.div_ceil(item_lines), 1, 1];
         let files = [WINDOW, EPILOGUE, DEPTHWISE_ROWS].map(Cow::from).to_vec();
         let items = (global, Some([1, 1, 1]));
