@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::LazyLock;
 
+use anydnn_backend::Dims;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::attention::{self, AttentionUnit};
@@ -16,7 +17,10 @@ use super::region::{Free, Region};
 use super::summed::{self, SummedUnit};
 use crate::compile::liveness::data_inputs;
 use crate::formula::{Formula, Match, find_map};
-use crate::graph::{OpKind, TensorId};
+use crate::graph::{Op, OpKind, Property, TensorId};
+
+/// Positions of a convolution from which on reading weights takes little beside the sums of them.
+const PREPARED_POSITIONS: usize = 32;
 
 /// Operations that one primitive computes.
 #[derive(Clone, Debug)]
@@ -404,7 +408,10 @@ impl AnchorUnit {
         let mut reads = Vec::new();
         for (i, &input) in data_inputs(op).iter().enumerate() {
             let operand = if super::dequantizes(op.kind, i) {
-                Operand::plan(region, input, true, &taken)
+                let operand = Operand::plan(region, input, true, &taken);
+                let is_prepared =
+                    i == 1 && pays_prepared(region, op, &operand) && !self.dequantizes_source(region);
+                if is_prepared { Operand::plain(input) } else { operand }
             } else if i == 0 && super::commutes_with_scale(op) {
                 let operand = Operand::plan(region, input, true, &taken);
                 let is_number = operand
@@ -423,6 +430,33 @@ impl AnchorUnit {
         reads.extend(self.chain.reads(region));
         reads
     }
+
+    /// Whether the first operand, which is planned, is of quantised elements: integers are multiplied as they are.
+    fn dequantizes_source(&self, region: &Region<'_>) -> bool {
+        self.operands.iter().any(|(i, operand)| *i == 0 && operand.dequantize(region.graph).is_some())
+    }
+}
+
+/// Whether constant weights are better dequantised once than by each execution: for convolutions of so many positions, whose sums take
+/// longer than reading the larger weights, and which transform or pack them once, too.
+fn pays_prepared(region: &Region<'_>, op: &Op, weights: &Operand) -> bool {
+    let graph = region.graph;
+    let is_constant = |id: TensorId| {
+        graph.producer(id).is_none()
+            && graph.tensor(id).is_some_and(|tensor| tensor.property == Property::Constant)
+    };
+    // Formats are the images', and NXC unless it is said.
+    let channel = |rank: usize| if op.attrs.says("data_format", "NCX") { 1 } else { rank.saturating_sub(1) };
+    let positions =
+        |dims: &Dims| dims.elements() / dims.get(channel(dims.len())).map_or(1, |&size| size.max(1));
+    matches!(op.kind, OpKind::Convolution | OpKind::ConvTranspose)
+        && weights.dequantize(graph).is_some()
+        && weights.reads(graph).into_iter().all(is_constant)
+        && op
+            .outputs
+            .first()
+            .and_then(|&id| region.dims(id))
+            .is_some_and(|dims| positions(&dims) >= PREPARED_POSITIONS)
 }
 
 /// A unit or an operation of none.

@@ -46,6 +46,31 @@ fn a_product_in_narrow_floats() {
     check_on_host(&net.0.build().unwrap(), "matmul");
 }
 
+/// Constants become floats once where many positions read them, but not beside integers, which are multiplied as they are.
+#[test]
+fn weights_of_convolutions() {
+    let conv = |of: anydnn_backend::DataType, size: usize| {
+        let mut net = Net::default();
+        let (x, w) = (net.input(of, &[1, 4, size, size]), net.weights(S8, &[8, 4, 3, 3]));
+        let x = if of == F32 { x } else { net.dequantize(x, 0.5, 7) };
+        let w = net.dequantize(w, 0.5, 0);
+        let none = || vec![0_i64; 2];
+        let attrs = Attrs::new()
+            .with("strides", vec![1_i64; 2])
+            .with("pads_begin", none())
+            .with("pads_end", none())
+            .with("dilations", vec![1_i64; 2])
+            .with("data_format", "NCX")
+            .with("weights_format", "OIX");
+        let y = net.op(K::Convolution, &[x, w], attrs);
+        net.plain(K::ReLU, &[y]);
+        net.0.build().unwrap()
+    };
+    check(&conv(F32, 10), "[expression] convolution");
+    check(&conv(F32, 6), "convolution");
+    check(&conv(U8, 10), "convolution");
+}
+
 #[test]
 fn weights_in_groups() {
     let mut net = Net::default();

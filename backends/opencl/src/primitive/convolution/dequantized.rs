@@ -50,6 +50,8 @@ impl Shape<'_> {
         }
         let mut attributes = desc.attributes().clone();
         attributes.dequantize.clear();
+        // Each execution would transform its copy of the weights.
+        attributes.winograd &= !is_copied(Quantized::Weights);
         let in_f32 = |own: &MemoryDesc| {
             let same = MemoryDesc::with_layout(own.dims().clone(), DataType::F32, own.layout().clone());
             same.unwrap_or_else(|_| MemoryDesc::new(own.dims().clone(), DataType::F32))

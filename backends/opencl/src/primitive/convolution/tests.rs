@@ -385,7 +385,23 @@ fn integers_without_units_become_floats_where_sums_are_many() {
         )
         .build()
         .unwrap();
-    for desc in [floats, convolution(30), both("acdb", 1), both("abcd", 1), both("abcd", 2)] {
+    // What would be transformed if it were f32 is not for each execution.
+    let is_winograd = |desc: &PrimitiveDesc| chosen(desc).ends_with("winograd");
+    let squares = |weights: MemoryDesc, attributes: Attributes| {
+        PrimitiveDesc::builder(Op::Convolution(Convolution::new(2).with_pads([1, 1], [1, 1])))
+            .src(tagged(&[1, 64, 24, 24], "acdb"))
+            .weights(weights)
+            .dst(tagged(&[1, 64, 24, 24], "acdb"))
+            .attributes(attributes)
+            .build()
+            .unwrap()
+    };
+    let dims = [64, 64, 3, 3];
+    let permitted = Attributes::default().with_winograd(true);
+    assert!(is_winograd(&squares(f32(&dims).to_any(), permitted.clone())));
+    let small = squares(weights(&dims), permitted.with_dequantize(of_weights(64)));
+    assert_eq!(chosen(&small), "ocl:convolution:dequantized");
+    for desc in [floats, small, convolution(30), both("acdb", 1), both("abcd", 1), both("abcd", 2)] {
         check_those(&desc, |name| name.ends_with(":dequantized"));
     }
 }
