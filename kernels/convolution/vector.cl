@@ -1,8 +1,27 @@
 // For CPUs: a work-item computes LINES_EACH rows of the result (fixed n, od, oh), or one of PARTS of a row, PART positions, for PANELS_EACH
 // panels of PANEL output channels of a group, in register tiles of TILE_M positions along the width x TILE_V vectors of output channels. Weights are read from panels
 // `[groups][O / PANEL][taps][C][PANEL]`, the source as scalars. The generator writes the repetitions EACH_M(X) = X(0) X(1) .. and
-// EACH_V(X, i) = X(i, 0) X(i, 1) .. so that every accumulator is a named register. Positions past the row's end compute what the
-// last position does and are not stored.
+// EACH_V(X, i) = X(i, 0) X(i, 1) .. so that every accumulator is a named register. Positions past the row's end compute what another
+// position does and are not stored.
+// The same taps reach positions of a transposed convolution that are STRIDE_W apart, from sources side by side. These make a tile: a row is
+// taken in STRIDE_W turns of SPAN positions, whose last tiles may begin behind the row's end.
+#if TRANSPOSED
+#undef IN_WIDTH
+#undef INSIDE_WIDTH
+#define IN_WIDTH in_w
+#define INSIDE_WIDTH (in_w >= 0 && in_w < SRC_W)
+#define STEP STRIDE_W
+#define LINE (STRIDE_W * SPAN)
+#define START(at) ((at) % SPAN * STRIDE_W + (at) / SPAN)
+#define SEE(i)                                                                                                           \
+    const idx last_w = first_w + i * STEP, is_known = last_w < DST_W, ow = is_known ? last_w : first_w;                  \
+    const idx in_w = first_in + (is_known ? i : 0);
+#else
+#define STEP 1
+#define LINE DST_W
+#define START(at) (at)
+#define SEE(i) const idx ow = min(first_w + i, (idx)(DST_W - 1));
+#endif
 #define START_ROW(i) EACH_V(CLEAR, i)
 #define CLEAR(i, j) V sum##i##_##j = (V)(0);
 // Scales and zero points end with the columns, also where panels go on.
@@ -18,7 +37,7 @@
     idx at##i;                                                                                                           \
     bool inside##i;                                                                                                      \
     {                                                                                                                    \
-        const idx ow = min(first_w + i, (idx)(DST_W - 1));                                                               \
+        SEE(i)                                                                                                           \
         inside##i = INSIDE_WIDTH;                                                                                        \
         all_inside = all_inside && inside##i;                                                                            \
         any_inside = any_inside || inside##i;                                                                            \
@@ -27,7 +46,7 @@
     }
 #define MULTIPLY_ROW(i)                                                                                                  \
     {                                                                                                                    \
-        const idx ow = min(first_w + i, (idx)(DST_W - 1));                                                               \
+        SEE(i)                                                                                                           \
         const R a = DEQ1_SRC0(LD1_SRC0(at##i + c * C_STEP_SRC0));                                                        \
         EACH_V(MULTIPLY, i)                                                                                              \
     }
@@ -35,8 +54,8 @@
     if (inside##i) MULTIPLY_ROW(i)
 #define MULTIPLY(i, j) sum##i##_##j += a * b##j;
 #define FINISH_ROW(i)                                                                                                    \
-    if (first_w + i < DST_W) {                                                                                           \
-        const idx ow = first_w + i;                                                                                      \
+    if (first_w + i * STEP < DST_W) {                                                                                    \
+        const idx ow = first_w + i * STEP;                                                                               \
         EACH_V(FINISH, i)                                                                                                \
     }
 #define FINISH(i, j)                                                                                                     \
@@ -52,14 +71,24 @@
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void convolution_vector(PARAMS) {
     ENTER
-    // Work-items side by side have the same rows, so that cores do not store into the same cache lines.
-    const idx number = (idx)get_global_id(0), of_panels = number / PANEL_ITEMS, of_parts = of_panels / PARTS;
-    const idx first_panel = (number - of_panels * PANEL_ITEMS) * PANELS_EACH;
-    const idx from_w = (of_panels - of_parts * PARTS) * PART, to_w = min(from_w + PART, (idx)DST_W);
+    // Work-items side by side have the same rows, so that cores do not store into the same cache lines, or the same panels where these are
+    // more than the source: INNER of the one or the other.
+    const idx number = (idx)get_global_id(0), outer = number / INNER, inner = number - outer * INNER;
+    const idx of_panels = PANELS_INSIDE ? outer : inner, of_parts = of_panels / PARTS;
+    const idx first_panel = (PANELS_INSIDE ? inner : outer) * PANELS_EACH;
+    const idx from_w = (of_panels - of_parts * PARTS) * PART, to_w = min(from_w + PART, (idx)LINE);
     const idx first = of_parts * LINES_EACH, end = min(first + LINES_EACH, (idx)LINES);
     for (idx line = first; line < end; ++line) {
         DECLARE_LINE(line)
-        for (idx first_w = from_w; first_w < to_w; first_w += TILE_M) {
+        for (idx at_w = from_w; at_w < to_w; at_w += TILE_M) {
+            const idx first_w = START(at_w);
+            if (first_w >= DST_W) continue;
+#if TRANSPOSED
+            // Taps side by side reach as many turns; where they are further apart all are tried.
+            const idx first_tap = DILATION_W == 1 ? (first_w + PAD_W) % STRIDE_W : 0, tap_step = DILATION_W == 1 ? STRIDE_W : 1;
+#else
+            const idx first_tap = 0, tap_step = 1;
+#endif
             for (idx next = first_panel; next < first_panel + PANELS_EACH; ++next) {
                 DECLARE_PANEL(next)
                 const int columns = (int)min((idx)PANEL, GROUP_OUTPUTS - panel * PANEL);
@@ -68,7 +97,11 @@ __kernel void convolution_vector(PARAMS) {
                     if (!INSIDE_DEPTH) continue;
                     for (idx kh = 0; kh < KERNEL_H; ++kh) {
                         if (!INSIDE_HEIGHT) continue;
-                        for (idx kw = 0; kw < KERNEL_W; ++kw) {
+                        for (idx kw = first_tap; kw < KERNEL_W; kw += tap_step) {
+#if TRANSPOSED
+                            const idx above = first_w + PAD_W - kw * DILATION_W, first_in = above / STRIDE_W;
+                            if (above % STRIDE_W != 0) continue;
+#endif
                             bool all_inside = true, any_inside = false;
                             EACH_M(AIM)
                             if (!any_inside) continue;

@@ -23,6 +23,8 @@ mod packed_tests;
 mod spread;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transposed_tests;
 mod turned;
 mod vector_share;
 mod ways;
@@ -98,10 +100,13 @@ pub(super) fn weights_layout(
         && is_cpu(device)
         && is_real(desc)
         && weights.elements() > 0
-        && [desc.src(), weights].iter().all(|operand| operand.data_type() == DataType::F32)
-        && let Some(tag) = Shape::transposed(desc, op, device).spread_tag()
     {
-        return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
+        let shape = Shape::transposed(desc, op, device);
+        let is_f32 = [desc.src(), weights].iter().all(|operand| operand.data_type() == DataType::F32);
+        let spread = is_f32.then(|| shape.spread_tag()).flatten();
+        if let Some(tag) = spread.or_else(|| shape.likes_dots(device).then(|| format!("b{taps}a"))) {
+            return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
+        }
     }
     let terms = weights.dims()[2..].iter().product();
     let depthwise = first == 1 && second == 1 && fits_f32(desc, terms);
@@ -117,7 +122,7 @@ pub(super) fn weights_layout(
     let least = if is_f32 { 1 } else { CPU_LANES / 2 };
     let tag = if first == 1 && second == 1 && (groups > 1 || transposed || !is_f32) {
         format!("{taps}ba")
-    } else if transposed && outputs >= CPU_LANES / 2 {
+    } else if transposed && outputs >= least {
         format!("B{taps}a{width}b")
     } else if !transposed && outputs >= least && (groups == 1 || outputs.is_multiple_of(width)) {
         format!("A{taps}b{width}a")
@@ -253,6 +258,9 @@ impl Shape<'_> {
             return;
         }
         if is_cpu(device) {
+            if is_real(self.desc) && self.window.transposed {
+                choices.offer("spread", "taps neither overlap nor leave gaps", || self.spread(value, device));
+            }
             choices.offer("dots", "few outputs of many channels, which lie side by side", || {
                 self.dots(value, device)
             });
@@ -266,9 +274,6 @@ impl Shape<'_> {
                 let ([in_place, packing], reason) = (unit.panels.variants, unit.panels.reason);
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
                 choices.offer(packing, reason, || self.packed(unit, device, true));
-            }
-            if is_real(self.desc) && self.window.transposed {
-                choices.offer("spread", "taps neither overlap nor leave gaps", || self.spread(value, device));
             }
             if is_depthwise {
                 choices.offer("depthwise-rows", "a filter a channel, channels last, by rows", || {
@@ -288,7 +293,7 @@ impl Shape<'_> {
                 });
             };
             // Halves of few terms are read as they are in less time than they are copied.
-            let by_vectors = is_real(self.desc) && outputs >= CPU_LANES / 2;
+            let by_vectors = is_real(self.desc) && (outputs >= CPU_LANES / 2 || self.window.transposed);
             let is_f32 = self.desc.src().data_type() == DataType::F32;
             let first = by_vectors && self.terms() < CPU_LANES && (!is_f32 || self.needs_no_tiles());
             if first {
@@ -506,12 +511,16 @@ impl Shape<'_> {
         let line = self.window.dst.last().copied().unwrap_or(1);
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         let most = (self.sums * CPU_LANES / width).clamp(1, 7);
-        let tile = panels::tile_rows(line, most);
+        // Of a transposed one the positions that the same taps reach are taken together.
+        let (turns, terms_each) = self.turns();
+        let span = line.div_ceil(turns);
+        let tile = panels::tile_rows(span, most);
+        let span = if self.window.transposed { span.next_multiple_of(tile) } else { span };
         panels::repetitions(&mut source, tile, width / CPU_LANES);
         let ow = space.variable("ow")?;
         source
             .general()
-            .gains(10, 2 * self.desc.dst().elements() * self.terms())
+            .gains(10, 2 * self.desc.dst().elements() * terms_each)
             .declare("DECLARE_PANEL", &space, group..panel + 1)
             .declare("DECLARE_LINE", &space, 0..ow)
             .define("PANEL", width)
@@ -522,12 +531,25 @@ impl Shape<'_> {
         self.define(&mut source, &space, &terms);
         let [panels, lines] = [space.count(group..panel + 1), space.count(0..ow)];
         let stays = panels::stays_near(panels * width, self.terms());
-        let share = VectorShare::of([line, tile, lines], panels, self.terms(), stays, device);
-        share.define(panels, &mut source);
+        let share = VectorShare::of([turns * span, tile, lines], panels, terms_each, stays, device);
+        let panels_inside = self.weights.elements() <= self.desc.src().elements();
+        share.define(panels, lines, panels_inside, &mut source);
+        if self.window.transposed {
+            source.number_of("SPAN", span);
+        }
         source.number_of("LINES", lines);
         let global = [share.items(panels, lines), 1, 1];
         launches.push(source.launch("convolution_vector", &[WINDOW, VECTOR], global, Some([1, 1, 1])));
         Some(Planned { scratchpad, launches })
+    }
+
+    /// In how many turns the positions of a line are taken, each of those that the same taps reach, and how many terms each has about.
+    fn turns(&self) -> (usize, usize) {
+        if !self.window.transposed {
+            return (1, self.terms());
+        }
+        let apart: usize = self.window.strides.iter().product();
+        (self.window.strides.last().copied().unwrap_or(1).max(1), self.terms().div_ceil(apart.max(1)))
     }
 
     /// The implicit matrix product with the channels innermost in the sums.

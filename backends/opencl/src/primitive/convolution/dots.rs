@@ -49,7 +49,7 @@ impl Shape<'_> {
             && panels::widest(self.sums) > 1
             && plain
             && self.has_channels_last()
-            && !self.window.transposed
+            && (!self.window.transposed || self.window.dilations.last().is_none_or(|&dilation| dilation == 1))
             && self.outputs <= most_outputs
             && self.channels >= CPU_LANES
             && self.terms() >= least_terms
@@ -68,15 +68,18 @@ impl Shape<'_> {
             outputs => [outputs.max(OF_MORE[0]), OF_MORE[1]],
         };
         let lanes = if outs > LANES { MORE_LANES } else { LANES };
-        let along = ["SRC0", "WEIGHTS"].iter().all(|name| is_contiguous(&space, name, channel));
-        if !along || !space.has_steps(output, lanes) {
+        let side_by_side = ["SRC0", "WEIGHTS"].iter().all(|name| is_contiguous(&space, name, channel));
+        if !side_by_side || !space.has_steps(output, lanes) {
             return None;
         }
         let step = |name: &str, v: usize| space.coefficient(name, v);
-        let (a_step, b_step) = (step("SRC0", kw)?, step("WEIGHTS", kw)?);
+        // Of a transposed one the kernel goes through the taps of a turn, from one source to the one before it.
+        let along = if self.window.transposed { space.variable("IN_WIDTH")? } else { ow };
+        let a_step = if self.window.transposed { 0 } else { step("SRC0", kw)? };
+        let b_step = step("WEIGHTS", kw)?;
         let merged = (a_step, b_step) == (self.channels, self.channels);
         let numbers = [
-            ("A_STEP_M", step("SRC0", ow)?),
+            ("A_STEP_M", step("SRC0", along)?),
             ("A_STEP_KW", a_step),
             ("B_STEP_KW", b_step),
             ("B_STEP_O", step("WEIGHTS", output)?),

@@ -54,10 +54,13 @@ impl VectorShare {
         panels / self.panels.max(1) * lines.div_ceil(self.lines) * self.parts
     }
 
-    pub(super) fn define(&self, panels: usize, source: &mut Source) {
+    /// Defines it for so many panels and lines; work-items one after another share the panels or, where these are inside, the rows.
+    pub(super) fn define(&self, panels: usize, lines: usize, panels_inside: bool, source: &mut Source) {
+        let of_rows = lines.div_ceil(self.lines) * self.parts;
         source
             .number_of("PANELS_EACH", self.panels)
-            .number_of("PANEL_ITEMS", panels / self.panels.max(1))
+            .number_of("PANELS_INSIDE", i32::from(panels_inside))
+            .number_of("INNER", if panels_inside { panels / self.panels.max(1) } else { of_rows })
             .number_of("LINES_EACH", self.lines)
             .number_of("PARTS", self.parts)
             .number_of("PART", self.part);
