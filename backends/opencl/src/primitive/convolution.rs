@@ -312,6 +312,8 @@ impl Shape<'_> {
             choices.offer("dequantized", "operands are dequantised into working memory first", || {
                 self.dequantized(value, device)
             });
+            let reason = "channels that the result has apart are copied there";
+            choices.offer("vector-beside", reason, || self.vector_beside(value, device));
             if by_vectors && !first {
                 offer_vector(choices);
             }

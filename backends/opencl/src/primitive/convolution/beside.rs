@@ -1,13 +1,15 @@
-//! Depthwise convolutions of images whose channels do not lie side by side, for CPUs: copies that have them so take less time than elements
-//! one by one.
+//! Convolutions of images whose channels do not lie side by side, for CPUs: copies that have them so take less time than elements one by
+//! one.
 
 use anydnn_backend::op::{Op, Reorder};
 use anydnn_backend::{Arg, MemoryDesc, PostOp, PrimitiveDesc};
 
 use super::Shape;
+use super::blocked::compete_at;
 use crate::plan::{DeviceTraits, LaunchArg};
 use crate::primitive::choice::Planned;
 use crate::primitive::embedded::{Scratch, embedded};
+use crate::primitive::rows::CPU_LANES;
 use crate::primitive::value::Value;
 
 /// Groups that fill enough of a vector.
@@ -16,18 +18,47 @@ const GROUPS: usize = 4;
 const WORTH: usize = 16 << 10;
 
 impl Shape<'_> {
-    /// The same convolution between copies with the channels last; none where all operands have them so, where the result is added to what
-    /// it replaces, or where that convolution has no rows either.
+    /// A depthwise convolution between copies with the channels last; none where all operands have them so, or where that convolution has no
+    /// rows either.
     pub(super) fn depthwise_beside(&self, value: Value, device: &DeviceTraits) -> Option<Planned> {
+        let Op::Convolution(op) = self.desc.op() else { return None };
+        if self.groups < GROUPS {
+            return None;
+        }
+        self.beside(&[(Arg::SRC, 1), (Arg::Weights, 0), (Arg::DST, 1)], device, |inner| {
+            Shape::new(inner, op, device).depthwise_rows(value, device).is_some()
+        })
+    }
+
+    /// A transposed convolution with its channels last in a copy of the result, where otherwise channels that are stored one after the other
+    /// share places in a cache.
+    pub(super) fn vector_beside(&self, value: Value, device: &DeviceTraits) -> Option<Planned> {
+        let Op::Deconvolution(op) = self.desc.op() else { return None };
+        let competes = self.desc.dst().strides().is_some_and(|steps| compete_at(steps[1]));
+        if !competes || self.outputs < CPU_LANES {
+            return None;
+        }
+        self.beside(&[(Arg::DST, 1)], device, |inner| {
+            Shape::transposed(inner, op, device).vector(value, device, false).is_some()
+        })
+    }
+
+    /// The same convolution with these arguments copied to have the axes that are given last; none where all have, where the result is added
+    /// to what it replaces, or where it does not serve.
+    fn beside(
+        &self,
+        copied: &[(Arg, usize)],
+        device: &DeviceTraits,
+        serves: impl Fn(&PrimitiveDesc) -> bool,
+    ) -> Option<Planned> {
         let desc = self.desc;
         let adds = desc.attributes().post_ops.iter().any(|post_op| matches!(post_op, PostOp::Sum { .. }));
-        let Op::Convolution(op) = desc.op() else { return None };
-        if self.groups < GROUPS || adds || desc.dst().elements().saturating_mul(self.terms()) < WORTH {
+        if adds || desc.dst().elements().saturating_mul(self.terms()) < WORTH {
             return None;
         }
         let (mut scratch, mut inner) = (Scratch::default(), desc.clone());
         let mut copies = Vec::new();
-        for (arg, axis) in [(Arg::SRC, 1), (Arg::Weights, 0), (Arg::DST, 1)] {
+        for &(arg, axis) in copied {
             let own = desc.find(arg)?;
             let copy = with_last(own, axis)?;
             if !own.same_bytes(&copy) {
@@ -36,7 +67,7 @@ impl Shape<'_> {
                 copies.push((arg, own, copy, at));
             }
         }
-        if copies.is_empty() || Shape::new(&inner, op, device).depthwise_rows(value, device).is_none() {
+        if copies.is_empty() || !serves(&inner) {
             return None;
         }
         let moved = |arg: Arg| copies.iter().find(|copy| copy.0 == arg);

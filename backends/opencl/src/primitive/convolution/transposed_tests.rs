@@ -147,3 +147,18 @@ fn turns_of_other_ranks_and_types() {
         check_those_with(16, &narrow, is_fast);
     }
 }
+
+/// Channels a multiple of 4 KiB apart are stored behind sums that have them last.
+#[test]
+fn channels_that_compete_are_copied_to_where_they_are() {
+    let build = |size: usize| {
+        let case = Case { src: [size - 2; 2], kernel: [3; 2], strides: [1; 2], pads: [0; 2], ..UPSAMPLING };
+        case.build("abcd").attributes(epilogue(24))
+    };
+    let is_copied = |name: &str| name == "ocl:deconvolution:vector-beside";
+    assert!(is_copied(&planned(build(32), &cpu()).implementation));
+    assert!(!is_copied(&planned(build(31), &cpu()).implementation));
+    check_those(&build(32).build().unwrap(), is_copied);
+    let added = build(32).attributes(epilogue(24).with_post_op(PostOp::sum(0.5)));
+    assert!(!is_copied(&planned(added, &cpu()).implementation));
+}
