@@ -119,6 +119,7 @@ files! {
     "reorder/padding.cl",
     "reorder/table.cl",
     "resampling/backward.cl",
+    "resampling/lines.cl",
     "resampling/positions.cl",
     "resampling/resampling.cl",
     "softmax/softmax.cl",

@@ -1,17 +1,23 @@
 //! Resampling and its gradient: each element of the result collects what it needs.
 
-use super::choice::{Choice, Wanted, only};
-use super::epilogue;
-use super::{Planner, numbers};
+mod lines;
+#[cfg(test)]
+mod tests;
+
 use anydnn_backend::op::{Resampling, ResamplingAlgorithm, ResamplingBackward};
-use anydnn_backend::{Arg, PrimitiveDesc, Result};
+use anydnn_backend::{Arg, Dims, PrimitiveDesc, Result};
+
+use super::choice::{Choice, Choices, Wanted};
+use super::epilogue;
+use super::source::Source;
+use super::{Planner, numbers};
 
 use super::pointwise::{is_wide, padding};
 use super::rows::Rows;
 use super::source::add_post_ops;
 use super::space::{Binding, Index, Space};
 use super::value::Value;
-use crate::plan::{DeviceTraits, KernelPlan};
+use crate::plan::{DeviceTraits, Launch};
 
 const POSITIONS: &str = anydnn_kernels::text("resampling/positions.cl");
 const FORWARD: &str = anydnn_kernels::text("resampling/resampling.cl");
@@ -22,21 +28,11 @@ const LARGEST: usize = 1 << 27;
 /// Names of the last three spatial dimensions.
 const NAMES: [&str; 3] = ["d", "h", "w"];
 
-/// Plans a resampling.
-pub(super) fn plan(desc: PrimitiveDesc, op: Resampling, device: &DeviceTraits) -> KernelPlan {
-    collect(desc, op, false, device)
-}
-
-/// Plans the gradient of a resampling.
-pub(super) fn plan_backward(desc: PrimitiveDesc, op: Resampling, device: &DeviceTraits) -> KernelPlan {
-    collect(desc, op, true, device)
-}
-
 /// Loops `od`, `oh`, `ow` run over the resampled tensor and `sd`, `sh`, `sw` over the original one; those over the result are rows, the
-/// others are the kernel's own.
-fn collect(desc: PrimitiveDesc, op: Resampling, backward: bool, device: &DeviceTraits) -> KernelPlan {
+/// others are the kernel's own. With the launch comes how many channels each vector has.
+fn collect(desc: &PrimitiveDesc, op: Resampling, backward: bool, device: &DeviceTraits) -> (Launch, usize) {
     let nearest = op.algorithm == ResamplingAlgorithm::Nearest;
-    let value = Value::of(&desc, nearest);
+    let value = Value::of(desc, nearest);
     let (src, dst) = (desc.src(), desc.dst());
     let (from, to) = if backward { (dst, src) } else { (src, dst) };
     let mut space = Space::default();
@@ -51,17 +47,43 @@ fn collect(desc: PrimitiveDesc, op: Resampling, backward: bool, device: &DeviceT
     let source = place(push(&mut space, other, &src.dims()[2..]));
     space.operand("SRC0", Binding::Arg(Arg::SRC), src, &source);
     space.operand("DST", Binding::Arg(Arg::DST), dst, &result);
-    add_post_ops(&mut space, &desc, &result);
+    add_post_ops(&mut space, desc, &result);
     let rows = Rows::outputs(space, outer, value, device, Some(("c", &["SRC0"]))).complete(device);
-    let missing = 5 - src.rank();
-    let extent = |dims: &[usize], i: usize| if i < missing { 1 } else { dims[i - missing + 2] };
     let ratios = (0..3)
         .map(|i| if backward { extent(to.dims(), i).div_ceil(extent(from.dims(), i).max(1)) } else { 1 });
     let work = ratios.product::<usize>().saturating_mul(16 * rows.lanes);
-    let mut text = rows.source(value, is_wide(&desc), device, work);
+    let mut text = rows.source(value, is_wide(desc), device, work);
+    define_positions(&mut text, op, from.dims(), to.dims());
+    epilogue::define_all(&mut text, desc, value, device);
+    let (kernel, file) = if backward { ("resampling_backward", BACKWARD) } else { ("resampling", FORWARD) };
+    let lanes = rows.lanes;
+    (rows.launch(text, kernel, &[POSITIONS, file], device, work), lanes)
+}
+
+/// That launch, if its vectors have several channels, or none of them has.
+fn collected(
+    desc: &PrimitiveDesc,
+    op: Resampling,
+    backward: bool,
+    vertical: bool,
+    device: &DeviceTraits,
+) -> Option<Launch> {
+    let (launch, lanes) = collect(desc, op, backward, device);
+    (vertical == (lanes > 1)).then_some(launch)
+}
+
+/// The extent of one of three spatial dimensions, which a tensor may lack.
+fn extent(dims: &Dims, i: usize) -> usize {
+    let missing = 5 - dims.len();
+    if i < missing { 1 } else { dims[i - missing + 2] }
+}
+
+/// What `resampling/positions.cl` is written against, of a tensor of dimensions `to` that was one of `from`.
+fn define_positions(text: &mut Source, op: Resampling, from: &Dims, to: &Dims) {
+    let nearest = op.algorithm == ResamplingAlgorithm::Nearest;
     for (i, name) in NAMES.iter().enumerate() {
         let name = name.to_uppercase();
-        let (from, to) = (extent(from.dims(), i), extent(to.dims(), i));
+        let (from, to) = (extent(from, i), extent(to, i));
         // A position's fraction of whole numbers has this below.
         let below = if op.align_corners { to.saturating_sub(1).max(1) } else { to.max(1) };
         let below = below.saturating_mul(if nearest { 4 } else { 2 });
@@ -70,19 +92,11 @@ fn collect(desc: PrimitiveDesc, op: Resampling, backward: bool, device: &DeviceT
             .define(format_args!("OVER_{name}"), numbers::divisor(below));
     }
     // Positions are products of both sizes.
-    let largest =
-        (0..3).map(|i| extent(from.dims(), i).saturating_mul(extent(to.dims(), i))).max().unwrap_or(1);
+    let largest = (0..3).map(|i| extent(from, i).saturating_mul(extent(to, i))).max().unwrap_or(1);
     text.define("NEAREST", i32::from(nearest))
         .define("LARGE", i32::from(largest >= LARGEST))
         .define("ALIGNED", i32::from(op.align_corners))
         .define("whole", if largest < LARGEST { "int" } else { "long" });
-    epilogue::define_all(&mut text, &desc, value, device);
-    let (kernel, file) = if backward { ("resampling_backward", BACKWARD) } else { ("resampling", FORWARD) };
-    let launch = rows.launch(text, kernel, &[POSITIONS, file], device, work);
-    let launches = std::iter::once(launch).chain(padding(dst, Arg::DST, device)).collect();
-    let shape = if rows.lanes > 1 { "vertical" } else { "ref" };
-    let implementation = format!("ocl:{}:{shape}", desc.op().name());
-    KernelPlan { implementation, scratchpad: 0, launches, desc }
 }
 
 /// Adds loops over up to three spatial dimensions; those that the tensor lacks have one step.
@@ -106,7 +120,12 @@ impl Planner for Resampling {
         device: &DeviceTraits,
         wanted: Wanted<'_>,
     ) -> Result<Vec<Choice>> {
-        Ok(only(plan(desc.clone(), *self, device), wanted))
+        let mut choices = Choices::new(desc, wanted);
+        let collected = |vertical: bool| collected(desc, *self, false, vertical, device);
+        choices.offer("vertical", "the channels lie last", || collected(true));
+        choices.offer("lines", "lines lie side by side", || lines::plan(desc, *self, device));
+        choices.offer("ref", "serves every layout and type", || collected(false));
+        Ok(choices.followed_by(|| padding(desc.dst(), Arg::DST, device)))
     }
 }
 
@@ -117,6 +136,10 @@ impl Planner for ResamplingBackward {
         device: &DeviceTraits,
         wanted: Wanted<'_>,
     ) -> Result<Vec<Choice>> {
-        Ok(only(plan_backward(desc.clone(), self.resampling, device), wanted))
+        let mut choices = Choices::new(desc, wanted);
+        let collected = |vertical: bool| collected(desc, self.resampling, true, vertical, device);
+        choices.offer("vertical", "the channels lie last", || collected(true));
+        choices.offer("ref", "serves every layout and type", || collected(false));
+        Ok(choices.followed_by(|| padding(desc.dst(), Arg::DST, device)))
     }
 }
