@@ -112,29 +112,35 @@ impl Panels<'_> {
         let width = space.loops[self.lane].extent;
         let (whole, rest) = (self.columns / width, self.columns % width);
         let mut launches = Vec::new();
-        // The partial panel is a copy of its own, so that both stay free of bounds checks.
-        for (panels, lanes, start) in [(whole, width, 0), (usize::from(rest > 0), rest, whole)] {
+        // The partial panel is a copy of its own, so that both stay free of bounds checks. What it has is repeated in the other lanes: sums
+        // of whatever memory held, thrown away, may take many times as long where processors are slow with the smallest numbers.
+        let repeats = width.checked_div(rest).unwrap_or(0);
+        let end = repeats * rest;
+        let parts =
+            [(whole, width, (0, 0), 1), (1, rest, (whole, 0), repeats), (1, width - end, (whole, end), 1)];
+        for (panels, lanes, (start, lane), repeats) in parts.into_iter().take(if rest > 0 { 3 } else { 1 }) {
             if panels * lanes == 0 {
                 continue;
             }
             let mut copy = space.clone();
-            let at = |base: isize, coefficients: &[usize]| Address::Linear {
-                base: base + (start * coefficients[self.panel]) as isize,
-                coefficients: coefficients.to_vec(),
+            copy.push("repeat", repeats);
+            let at = |base: isize, coefficients: &[usize], lane: usize, repeat: usize| Address::Linear {
+                base: base + (start * coefficients[self.panel] + lane) as isize,
+                coefficients: [coefficients, &[repeat]].concat(),
             };
             let weights = copy.operands[position].clone();
             copy.operands = vec![
-                Operand { name: "SRC0".into(), address: at(base, &from), ..weights },
+                Operand { name: "SRC0".into(), address: at(base, &from, 0, 0), ..weights },
                 Operand {
                     name: "DST".into(),
                     binding: Binding::Scratchpad(0),
                     data_type: Value::F32.storage(),
-                    address: at(0, &to),
+                    address: at(0, &to, lane, lanes),
                 },
             ];
             copy.loops[self.panel].extent = panels;
             copy.loops[self.lane].extent = lanes;
-            for v in (0..copy.loops.len()).rev() {
+            for v in (0..to.len()).rev() {
                 if to[v] == 0 {
                     copy.remove(v);
                 }

@@ -18,15 +18,20 @@ const GROUPS: usize = 4;
 const WORTH: usize = 16 << 10;
 
 impl Shape<'_> {
-    /// A depthwise convolution between copies with the channels last; none where all operands have them so, or where that convolution has no
-    /// rows either.
+    /// A depthwise convolution, or a transposed one, between copies with the channels last; none where all operands have them so, or where
+    /// vectors of them do not serve that one either.
     pub(super) fn depthwise_beside(&self, value: Value, device: &DeviceTraits) -> Option<Planned> {
-        let Op::Convolution(op) = self.desc.op() else { return None };
         if self.groups < GROUPS {
             return None;
         }
         self.beside(&[(Arg::SRC, 1), (Arg::Weights, 0), (Arg::DST, 1)], device, |inner| {
-            Shape::new(inner, op, device).depthwise_rows(value, device).is_some()
+            match self.desc.op() {
+                Op::Convolution(op) => Shape::new(inner, op, device).depthwise_rows(value, device).is_some(),
+                Op::Deconvolution(op) => {
+                    Shape::transposed(inner, op, device).depthwise(value, device).is_some()
+                }
+                _ => false,
+            }
         })
     }
 

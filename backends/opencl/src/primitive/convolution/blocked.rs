@@ -78,9 +78,7 @@ impl Shape<'_> {
         let (mut space, outer) = self.space_of(Order::Spatial(Some(width)), source);
         let [group, panel, lane, channel] =
             ["g", "panel", "lane", "c"].map(|name| space.variable(name).unwrap_or(outer));
-        // Fewer lanes than half a vector are worth it where they need not be spread.
-        let are_enough = outputs >= CPU_LANES / 2 || is_contiguous(&space, "DST", lane);
-        if !space.has_steps(lane, CPU_LANES) || !are_enough {
+        if !space.has_steps(lane, CPU_LANES) {
             return None;
         }
         let mut positions = space.count(0..space.variable("ow")? + 1);

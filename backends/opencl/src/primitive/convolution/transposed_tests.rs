@@ -162,3 +162,15 @@ fn channels_that_compete_are_copied_to_where_they_are() {
     let added = build(32).attributes(epilogue(24).with_post_op(PostOp::sum(0.5)));
     assert!(!is_copied(&planned(added, &cpu()).implementation));
 }
+
+/// A filter a channel, of images with their channels first, is computed between copies that have them last.
+#[test]
+fn filters_of_single_channels_have_copies() {
+    let is_beside = |name: &str| name == "ocl:deconvolution:depthwise-beside";
+    for case in windows() {
+        let case = Case { channels: 70, outputs: 70, groups: 70, ..case };
+        let builder = || case.build("abcd").attributes(epilogue(70));
+        assert!(is_beside(&planned(builder(), &cpu()).implementation));
+        check_those(&builder().build().unwrap(), is_beside);
+    }
+}
