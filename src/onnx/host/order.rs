@@ -44,6 +44,9 @@ pub(in crate::onnx) fn arg(call: &mut Call) -> Result<Vec<HostTensor>> {
     Ok(vec![indices(dims, &found)?])
 }
 
+/// Elements beside the first few that are put in order with them at a time.
+const MOST_BESIDE: usize = 256;
+
 /// The first few along an axis of the elements in order.
 pub(in crate::onnx) fn top_k(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
@@ -60,17 +63,33 @@ pub(in crate::onnx) fn top_k(call: &mut Call) -> Result<Vec<HostTensor>> {
     dims[axis] = count;
     call.take(&dims, src.data_type())?;
     let mut taken = vec![0; dims.elements()];
+    let room = 2 * count + MOST_BESIDE;
     each!(src, values => {
+        let mut line = Vec::with_capacity(room);
         for o in 0..outer {
             for k in 0..inner {
-                let at = |i: usize| values[(o * extent + i) * inner + k];
-                let mut order: Vec<usize> = (0..extent).collect();
                 // Of equal ones the first comes first.
-                order.sort_by(|&a, &b| {
-                    let order = compared(at(a), at(b));
-                    if largest { order.reverse() } else { order }
-                });
-                for (i, from) in order.into_iter().take(count).enumerate() {
+                let first = |a: &(_, usize), b: &(_, usize)| {
+                    let order = compared(a.0, b.0);
+                    (if largest { order.reverse() } else { order }).then(a.1.cmp(&b.1))
+                };
+                line.clear();
+                // Of those that are taken up to here the last one, which most of the others are behind.
+                let mut last = None;
+                for i in 0..extent {
+                    let one = (values[(o * extent + i) * inner + k], i);
+                    if last.as_ref().is_some_and(|last| first(&one, last).is_gt()) {
+                        continue;
+                    }
+                    line.push(one);
+                    if line.len() >= room && count > 0 {
+                        line.select_nth_unstable_by(count - 1, first);
+                        line.truncate(count);
+                        last = line.last().copied();
+                    }
+                }
+                line.sort_unstable_by(first);
+                for (i, &(_, from)) in line[..count].iter().enumerate() {
                     taken[(o * count + i) * inner + k] = from;
                 }
             }

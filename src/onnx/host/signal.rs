@@ -1,8 +1,10 @@
 //! Fourier transforms.
 
-use std::f64::consts::TAU;
+use std::sync::Arc;
 
 use anydnn_backend::{Dims, Result};
+use rustfft::num_complex::Complex;
+use rustfft::{Fft, FftDirection, FftPlanner};
 
 use super::call::Call;
 use super::numbers::around;
@@ -47,6 +49,7 @@ pub(in crate::onnx) fn fourier(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (outer, _, inner) = around(&src.dims()[..rank - 1], axis);
     let values = src.to_f64s();
     let mut made = vec![0.0; dims.elements()];
+    let transform = Transform::new(length, inverse);
     for o in 0..outer {
         for k in 0..inner {
             let part = |i: usize, part: usize| {
@@ -62,7 +65,7 @@ pub(in crate::onnx) fn fourier(call: &mut Call) -> Result<Vec<HostTensor>> {
                     line[i] = (line[length - i].0, -line[length - i].1);
                 }
             }
-            for (i, (real, imaginary)) in transformed(&line, count, inverse).into_iter().enumerate() {
+            for (i, (real, imaginary)) in transform.of(line, count).into_iter().enumerate() {
                 let at = ((o * count + i) * inner + k) * made_parts;
                 made[at] = real;
                 if made_parts == 2 {
@@ -74,21 +77,28 @@ pub(in crate::onnx) fn fourier(call: &mut Call) -> Result<Vec<HostTensor>> {
     call.output(dims, src.data_type(), &made)
 }
 
-/// The first numbers of a line's transform, by the definition.
-fn transformed(line: &[(f64, f64)], count: usize, inverse: bool) -> Line {
-    let n = line.len();
-    let (sign, scale) = if inverse { (1.0, 1.0 / n.max(1) as f64) } else { (-1.0, 1.0) };
-    let roots: Line = (0..n).map(|i| (sign * TAU * i as f64 / n as f64).sin_cos()).collect();
-    let one = |k: usize| {
-        let mut sum = (0.0, 0.0);
-        for (i, (real, imaginary)) in line.iter().enumerate() {
-            let (sin, cos) = roots[i * k % n];
-            sum.0 += real * cos - imaginary * sin;
-            sum.1 += real * sin + imaginary * cos;
+/// The transform of lines of so many numbers.
+struct Transform {
+    plan: Arc<dyn Fft<f64>>,
+    scale: f64,
+}
+
+impl Transform {
+    fn new(length: usize, inverse: bool) -> Self {
+        let direction = if inverse { FftDirection::Inverse } else { FftDirection::Forward };
+        let scale = if inverse { 1.0 / length.max(1) as f64 } else { 1.0 };
+        Self { plan: FftPlanner::new().plan_fft(length.max(1), direction), scale }
+    }
+
+    /// The first numbers of a line's transform.
+    fn of(&self, line: Line, count: usize) -> Line {
+        let mut numbers: Vec<Complex<f64>> = line.into_iter().map(|(re, im)| Complex { re, im }).collect();
+        if !numbers.is_empty() {
+            self.plan.process(&mut numbers);
         }
-        (sum.0 * scale, sum.1 * scale)
-    };
-    (0..count).map(one).collect()
+        let scaled = |number: &Complex<f64>| (number.re * self.scale, number.im * self.scale);
+        numbers.iter().take(count).map(scaled).collect()
+    }
 }
 
 /// Windows that step over signals, each transformed.
@@ -110,6 +120,7 @@ pub(in crate::onnx) fn short_time_fourier(call: &mut Call) -> Result<Vec<HostTen
     call.take(&dims, src.data_type())?;
     let values = src.to_f64s();
     let mut made = Vec::with_capacity(dims.elements());
+    let transform = Transform::new(length, false);
     for n in 0..batch {
         for frame in 0..frames {
             let part = |i: usize, part: usize| {
@@ -118,7 +129,7 @@ pub(in crate::onnx) fn short_time_fourier(call: &mut Call) -> Result<Vec<HostTen
             };
             let line: Line = (0..length).map(|i| (part(i, 0), part(i, 1))).collect();
             made.extend(
-                transformed(&line, count, false).into_iter().flat_map(|(real, imaginary)| [real, imaginary]),
+                transform.of(line, count).into_iter().flat_map(|(real, imaginary)| [real, imaginary]),
             );
         }
     }

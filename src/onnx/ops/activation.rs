@@ -63,6 +63,29 @@ pub(super) fn softplus(network: &mut Network, node: &Node) -> Result<Vec<Value>>
     Ok(vec![network.op(node, OpKind::SoftPlus, &[floats(node, 0)?], attrs)?])
 }
 
+/// What is greater than a number; zero else.
+pub(super) fn thresholded(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let limit = network.scalar(node, f64::from(node.float("alpha", 1.0)?), src)?;
+    let zero = network.scalar(node, 0.0, src)?;
+    let is_above = network.op(node, OpKind::Greater, &[src, &limit], Attrs::new())?;
+    Ok(vec![network.op(node, OpKind::Select, &[&is_above, src, &zero], Attrs::new())?])
+}
+
+/// Numbers nearer to zero by one number; zero where they are within another of it.
+pub(super) fn shrink(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let (bias, limit) = (f64::from(node.float("bias", 0.0)?), f64::from(node.float("lambd", 0.5)?));
+    let mut scalar = |number: f64| network.scalar(node, number, src);
+    let (bias, zero, above, below) = (scalar(bias)?, scalar(0.0)?, scalar(limit)?, scalar(-limit)?);
+    let is_above = network.op(node, OpKind::Greater, &[src, &above], Attrs::new())?;
+    let less = network.op(node, OpKind::Subtract, &[src, &bias], Attrs::new())?;
+    let result = network.op(node, OpKind::Select, &[&is_above, &less, &zero], Attrs::new())?;
+    let is_below = network.op(node, OpKind::Less, &[src, &below], Attrs::new())?;
+    let more = network.op(node, OpKind::Add, &[src, &bias], Attrs::new())?;
+    Ok(vec![network.op(node, OpKind::Select, &[&is_below, &more, &result], Attrs::new())?])
+}
+
 pub(super) fn negated(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     if is_whole(node.input(0)?.data_type) {
         return Ok(vec![network.negative(node, node.input(0)?)?]);

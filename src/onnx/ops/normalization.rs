@@ -66,6 +66,18 @@ fn statistics(network: &mut Network, node: &Node, src: &Value, axes: &[i64]) -> 
     Ok([mean, variance])
 }
 
+/// Along an axis by the sum of sizes or the root of the sum of squares; zeros stay.
+pub(super) fn by_norm(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let kind = if node.int("p", 2)? == 1 { OpKind::ReduceL1 } else { OpKind::ReduceL2 };
+    let attrs = Attrs::new().with("axes", [node.int("axis", -1)?]).with("keep_dims", true);
+    let norm = network.op(node, kind, &[src], attrs)?;
+    let (zero, one) = (network.scalar(node, 0.0, src)?, network.scalar(node, 1.0, src)?);
+    let is_zero = network.op(node, OpKind::Equal, &[&norm, &zero], Attrs::new())?;
+    let divisor = network.op(node, OpKind::Select, &[&is_zero, &one, &norm], Attrs::new())?;
+    Ok(vec![network.op(node, OpKind::Divide, &[src, &divisor], Attrs::new())?])
+}
+
 /// Over the dimensions from an axis on, then scaled and shifted; with the means and the inverse deviations where the node lists them.
 pub(super) fn layer(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let src = floats(node, 0)?;
