@@ -93,7 +93,7 @@ static inline V eltwise_atanh(const V x) { return atanh(x); }
 static inline V eltwise_ceil(const V x) { return ceil(x); }
 static inline V eltwise_cos(const V x) { return cos(x); }
 static inline V eltwise_cosh(const V x) { return cosh(x); }
-static inline V eltwise_erf(const V x) { return erf(x); }
+static inline V eltwise_erf(const V x) { return ERF(x); }
 static inline V eltwise_floor(const V x) { return floor(x); }
 static inline V eltwise_sign(const V x) {
     return x > (V)(K(0.0)) ? (V)(K(1.0)) : (x < (V)(K(0.0)) ? (V)(K(-1.0)) : x);

@@ -87,6 +87,17 @@ static inline V own_erfc(const V x) {
     const V y = p * t * own_exp_negative(-a * a);
     return x < (V)(K(0.0)) ? K(2.0) - y : y;
 }
+// x times a polynomial of x^2 up to one, where the complementary function would lose digits.
+static inline V own_erf(const V x) {
+    const V a = fabs(x), z = x * x, far = K(1.0) - own_erfc(a);
+    V p = z * K(-5.648059865e-04) + K(4.921762028e-03);
+    p = p * z + K(-2.671505423e-02);
+    p = p * z + K(1.128031665e-01);
+    p = p * z + K(-3.761234378e-01);
+    p = p * z + K(1.128379126);
+    const V side = x < (V)(K(0.0)) ? -far : far;
+    return a > (V)(K(1.0)) ? side : x * p;
+}
 #define EXP(x) own_exp(x)
 #define EXP_NEGATIVE(x) own_exp_negative(x)
 #define EXPM1_NEGATIVE(x) own_expm1_negative(x)
@@ -95,6 +106,7 @@ static inline V own_erfc(const V x) {
 #define SOFT_PLUS(x) own_soft_plus(x)
 #define TANH_OF_SOFT_PLUS(x) tanh_of_soft_plus(x)
 #define ERFC(x) own_erfc(x)
+#define ERF(x) own_erf(x)
 
 #else
 
@@ -106,6 +118,7 @@ static inline V own_erfc(const V x) {
 #define SOFT_PLUS(x) built_in_soft_plus(x)
 #define TANH_OF_SOFT_PLUS(x) tanh(built_in_soft_plus(x))
 #define ERFC(x) erfc(x)
+#define ERF(x) erf(x)
 #if !R_IS_INTEGER
 static inline V built_in_soft_plus(const V x) { return x > (V)(K(30.0)) ? x : log1p(exp(x)); }
 #endif
