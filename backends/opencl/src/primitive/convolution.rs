@@ -493,7 +493,7 @@ impl Shape<'_> {
         let (mut space, outer) = self.space(Order::Spatial(Some(width)));
         let [group, panel, lane, channel] =
             ["g", "panel", "lane", "c"].map(|name| space.variable(name).unwrap_or(outer));
-        if !space.has_steps(lane, CPU_LANES) {
+        if !space.has_steps(lane, CPU_LANES) || packing && !self.pays_packed(outputs) {
             return None;
         }
         let mut launches = Vec::new();
@@ -599,6 +599,12 @@ impl Shape<'_> {
         let is_f32 = self.desc.src().data_type() == DataType::F32;
         let operations = self.desc.dst().elements().saturating_mul(self.terms());
         is_f32 || outputs >= CPU_LANES / 2 || operations >= WIDENING_WORK
+    }
+
+    /// Whether sums take longer one by one than launches that pack weights whose lanes leave most of a vector empty.
+    fn pays_packed(&self, outputs: usize) -> bool {
+        let operations = self.desc.dst().elements().saturating_mul(self.terms());
+        outputs >= CPU_LANES / 2 || operations >= WIDENING_WORK
     }
 
     /// Whether sums of few terms of f32 are over before tiles pay: those of one tap, and of a few where they serve many outputs. A position or two

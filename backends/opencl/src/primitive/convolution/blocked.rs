@@ -78,7 +78,8 @@ impl Shape<'_> {
         let (mut space, outer) = self.space_of(Order::Spatial(Some(width)), source);
         let [group, panel, lane, channel] =
             ["g", "panel", "lane", "c"].map(|name| space.variable(name).unwrap_or(outer));
-        if !space.has_steps(lane, CPU_LANES) {
+        let pays = !packing || is_contiguous(&space, "DST", lane) || self.pays_packed(outputs);
+        if !space.has_steps(lane, CPU_LANES) || !pays {
             return None;
         }
         let mut positions = space.count(0..space.variable("ow")? + 1);

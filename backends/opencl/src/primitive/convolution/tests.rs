@@ -241,7 +241,7 @@ fn depthwise_convolutions_beside_copies() {
     for builder in [sum, small] {
         let desc = plain(&resolved(builder), Arg::DST);
         let plan = crate::primitive::plan(&desc, &device).unwrap();
-        assert_eq!(plan.implementation, "ocl:convolution:blocked-packing");
+        assert!(!plan.implementation.ends_with("beside"), "{desc}");
     }
 }
 
