@@ -100,7 +100,10 @@ impl Shape<'_> {
         let vectors = positions * taps * self.channels * self.outputs.div_ceil(CPU_LANES);
         // Two products at a time, and what is beside them.
         let direct = vectors * self.block().registers * 5 / (8 * device.compute_units);
-        self.tiles().iter().product::<usize>() >= MANY_SUMS.tiles && self.share(device).time * 6 < direct * 5
+        // One panel alone does not pay for what is transformed where memory is slow.
+        self.tiles().iter().product::<usize>() >= MANY_SUMS.tiles
+            && self.outputs > PANEL
+            && self.share(device).time * 6 < direct * 5
     }
 
     /// The share that takes the least time.
