@@ -24,16 +24,21 @@ pub(super) struct Compared {
 impl Compared {
     pub(super) fn new(output: &str, actual: &[f32], expected: &[f32]) -> Self {
         let difference = |(a, b): (&f32, &f32)| {
-            // Equal infinities have no difference.
-            if a.to_bits() == b.to_bits() { 0.0 } else { f64::from((a - b).abs()) }
+            // Equal infinities have no difference, nor have what both times is no number.
+            let is_same = a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+            if is_same { 0.0 } else { f64::from((a - b).abs()) }
         };
         // A maximum that keeps what is not a number.
         let most = |most: f64, next: f64| if next <= most { most } else { next };
-        let dot =
-            |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>();
-        let norms = (dot(actual, actual) * dot(expected, expected)).sqrt();
+        // Those have no angle either; where only one of two is finite the difference tells.
+        let (mut product, mut squares) = (0.0, [0.0; 2]);
+        for (&a, &b) in actual.iter().zip(expected).filter(|(a, b)| a.is_finite() && b.is_finite()) {
+            let (a, b) = (f64::from(a), f64::from(b));
+            product += a * b;
+            squares = [squares[0] + a * a, squares[1] + b * b];
+        }
         let difference = actual.iter().zip(expected).map(difference).fold(0.0, most);
-        let cosine = if difference == 0.0 { 1.0 } else { dot(actual, expected) / norms };
+        let cosine = if difference == 0.0 { 1.0 } else { product / (squares[0] * squares[1]).sqrt() };
         Self { output: output.to_owned(), elements: actual.len(), difference, cosine }
     }
 
@@ -98,6 +103,10 @@ mod tests {
         assert!(Compared::new("y", &[1.0, 2.0], &[1.0, 2.001]).passed());
         assert!(!Compared::new("y", &[1.0, 2.0], &[1.0, -2.0]).passed());
         assert!(!Compared::new("y", &[1.0, f32::NAN], &[1.0, 2.0]).passed());
+        assert!(!Compared::new("y", &[1.0, 2.0], &[1.0, f32::INFINITY]).passed());
+        assert!(
+            Compared::new("y", &[1.0, f32::NAN, f32::INFINITY], &[1.001, -f32::NAN, f32::INFINITY]).passed()
+        );
         assert!(!Compared::new("y", &[0.0], &[1.0]).passed());
     }
 }
