@@ -445,10 +445,11 @@ fn pays_prepared(region: &Region<'_>, op: &Op, weights: &Operand) -> bool {
         graph.producer(id).is_none()
             && graph.tensor(id).is_some_and(|tensor| tensor.property == Property::Constant)
     };
-    // Formats are the images', and NXC unless it is said.
-    let channel = |rank: usize| if op.attrs.says("data_format", "NCX") { 1 } else { rank.saturating_sub(1) };
-    let positions =
-        |dims: &Dims| dims.elements() / dims.get(channel(dims.len())).map_or(1, |&size| size.max(1));
+    let positions = |dims: &Dims| {
+        let is_last = super::is_channels_last(op).unwrap_or(false);
+        let channels = if is_last { dims.last() } else { dims.get(1) };
+        dims.elements() / channels.map_or(1, |&size| size.max(1))
+    };
     matches!(op.kind, OpKind::Convolution | OpKind::ConvTranspose)
         && weights.dequantize(graph).is_some()
         && weights.reads(graph).into_iter().all(is_constant)

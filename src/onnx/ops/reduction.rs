@@ -1,6 +1,6 @@
 //! Reductions.
 
-use anydnn_backend::{DataType, Result};
+use anydnn_backend::Result;
 
 use super::super::axes::marked;
 use super::super::network::{Network, Value};
@@ -8,20 +8,22 @@ use super::super::node::Node;
 use super::{floats, input_or_ints};
 use crate::graph::{Attrs, OpKind};
 
-/// Which axes a reduction has.
-fn reduced(network: &mut Network, node: &Node, rank: usize) -> Result<Vec<bool>> {
+/// The axes of a reduction: which of all they are, and their list.
+fn reduced(network: &mut Network, node: &Node, rank: usize) -> Result<(Vec<bool>, Vec<i64>)> {
     let axes = input_or_ints(network, node, 1, "axes")?.unwrap_or_default();
-    if axes.is_empty() {
-        return Ok(vec![!node.flag("noop_with_empty_axes", false)?; rank]);
-    }
-    marked(node, &axes, rank)
+    let gone = if axes.is_empty() {
+        vec![!node.flag("noop_with_empty_axes", false)?; rank]
+    } else {
+        marked(node, &axes, rank)?
+    };
+    let axes = (0..rank).filter(|&axis| gone[axis]).map(|axis| axis as i64).collect();
+    Ok((gone, axes))
 }
 
 /// The logarithm of a sum of powers, which no power of itself is too large for: of those by how much numbers are below the largest one.
 pub(super) fn log_sum_exp(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let src = floats(node, 0)?;
-    let gone = reduced(network, node, src.rank())?;
-    let axes: Vec<i64> = (0..src.rank()).filter(|&axis| gone[axis]).map(|axis| axis as i64).collect();
+    let (gone, axes) = reduced(network, node, src.rank())?;
     if src.dims.elements() == 0 {
         return Err(node.unsupported("no largest of no numbers"));
     }
@@ -29,12 +31,12 @@ pub(super) fn log_sum_exp(network: &mut Network, node: &Node) -> Result<Vec<Valu
         return Ok(vec![src.clone()]);
     }
     let attrs = || Attrs::new().with("axes", axes.clone()).with("keep_dims", true);
-    // Infinite ones are not subtracted from themselves.
-    let most = largest(src.data_type);
-    let (most, least) = (network.scalar(node, most, src)?, network.scalar(node, -most, src)?);
     let largest = network.op(node, OpKind::ReduceMax, &[src], attrs())?;
-    let largest = network.op(node, OpKind::Minimum, &[&largest, &most], Attrs::new())?;
-    let largest = network.op(node, OpKind::Maximum, &[&largest, &least], Attrs::new())?;
+    // Infinite ones are not subtracted from themselves.
+    let (zero, infinity) = (network.scalar(node, 0.0, src)?, network.scalar(node, f64::INFINITY, src)?);
+    let size = network.op(node, OpKind::Abs, &[&largest], Attrs::new())?;
+    let is_infinite = network.op(node, OpKind::Equal, &[&size, &infinity], Attrs::new())?;
+    let largest = network.op(node, OpKind::Select, &[&is_infinite, &zero, &largest], Attrs::new())?;
     let below = network.op(node, OpKind::Subtract, &[src, &largest], Attrs::new())?;
     let powers = network.op(node, OpKind::Exp, &[&below], Attrs::new())?;
     let sum = network.op(node, OpKind::ReduceSum, &[&powers], attrs())?;
@@ -47,20 +49,9 @@ pub(super) fn log_sum_exp(network: &mut Network, node: &Node) -> Result<Vec<Valu
     Ok(vec![network.reshape(node, &result, dims)?])
 }
 
-/// The largest finite number of a type.
-fn largest(data_type: DataType) -> f64 {
-    match data_type {
-        DataType::F16 => f64::from(half::f16::MAX),
-        DataType::BF16 => f64::from(half::bf16::MAX),
-        DataType::F64 => f64::MAX,
-        _ => f64::from(f32::MAX),
-    }
-}
-
 pub(super) fn reduce(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let src = floats(node, 0)?;
-    let gone = reduced(network, node, src.rank())?;
-    let axes: Vec<i64> = (0..src.rank()).filter(|&axis| gone[axis]).map(|axis| axis as i64).collect();
+    let (gone, axes) = reduced(network, node, src.rank())?;
     let (kind, squared, logarithm) = match node.operator() {
         "ReduceL1" => (OpKind::ReduceL1, false, false),
         "ReduceL2" => (OpKind::ReduceL2, false, false),

@@ -217,3 +217,28 @@ fn folds_of_single_elements_are_the_elements() {
         }
     }
 }
+
+#[test]
+fn sums_of_powers_have_no_power_of_themselves() {
+    let infinity = f32::INFINITY;
+    let x = [[1000.0, 1000.0], [-infinity, -infinity], [infinity, 1.0], [-1000.0, -infinity], [0.0, 0.0]];
+    for keeps in [0, 1] {
+        let attributes = vec![ints("axes", &[1]), int("keepdims", keeps)];
+        let found = one("ReduceLogSumExp", 13, attributes, &["5", "2"], x.as_flattened());
+        assert_eq!(found.dims().len(), 1 + keeps as usize);
+        let two = 2.0_f32.ln();
+        assert_eq!(found.to_f32s(), [1000.0 + two, -infinity, infinity, -1000.0, two]);
+    }
+}
+
+#[test]
+fn norms_and_thresholds_leave_zeros() {
+    let norm = |p: i64| one("LpNormalization", 13, vec![int("p", p)], &["2", "2"], &[3.0, -4.0, 0.0, 0.0]);
+    assert_close(&norm(1), &[3.0 / 7.0, -4.0 / 7.0, 0.0, 0.0], 1e-6);
+    assert_close(&norm(2), &[0.6, -0.8, 0.0, 0.0], 1e-6);
+    let (dims, x) = (["5"], [-2.0, -0.5, f32::NAN, 0.5, 2.0]);
+    let shrink = one("Shrink", 13, vec![float("bias", 0.25), float("lambd", 0.5)], &dims, &x);
+    assert_eq!(shrink.to_f32s(), [-1.75, 0.0, 0.0, 0.0, 1.75]);
+    let above = one("ThresholdedRelu", 13, vec![float("alpha", 0.5)], &dims, &x);
+    assert_eq!(above.to_f32s(), [0.0, 0.0, 0.0, 0.0, 2.0]);
+}

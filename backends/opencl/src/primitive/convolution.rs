@@ -534,8 +534,7 @@ impl Shape<'_> {
         let [panels, lines] = [space.count(group..panel + 1), space.count(0..ow)];
         let stays = panels::stays_near(panels * width, self.terms());
         let share = VectorShare::of([turns * span, tile, lines], panels, terms_each, stays, device);
-        let panels_inside = self.weights.elements() <= self.desc.src().elements();
-        share.define(panels, lines, panels_inside, &mut source);
+        share.define(panels, lines, self.has_panels_inside(), &mut source);
         if self.window.transposed {
             source.number_of("SPAN", span);
         }
@@ -543,6 +542,11 @@ impl Shape<'_> {
         let global = [share.items(panels, lines), 1, 1];
         launches.push(source.launch("convolution_vector", &[WINDOW, VECTOR], global, Some([1, 1, 1])));
         Some(Planned { scratchpad, launches })
+    }
+
+    /// Whether work-items one after another share lines of the source; else panels of the weights, which are more.
+    fn has_panels_inside(&self) -> bool {
+        self.weights.elements() <= self.desc.src().elements()
     }
 
     /// In how many turns the positions of a line are taken, each of those that the same taps reach, and how many terms each has about.

@@ -8,15 +8,12 @@ use anydnn_backend::op::{Resampling, ResamplingAlgorithm, ResamplingBackward};
 use anydnn_backend::{Arg, Dims, PrimitiveDesc, Result};
 
 use super::choice::{Choice, Choices, Wanted};
-use super::epilogue;
-use super::source::Source;
-use super::{Planner, numbers};
-
 use super::pointwise::{is_wide, padding};
 use super::rows::Rows;
-use super::source::add_post_ops;
+use super::source::{Source, add_post_ops};
 use super::space::{Binding, Index, Space};
 use super::value::Value;
+use super::{Planner, epilogue, numbers};
 use crate::plan::{DeviceTraits, Launch};
 
 const POSITIONS: &str = anydnn_kernels::text("resampling/positions.cl");
@@ -29,8 +26,14 @@ const LARGEST: usize = 1 << 27;
 const NAMES: [&str; 3] = ["d", "h", "w"];
 
 /// Loops `od`, `oh`, `ow` run over the resampled tensor and `sd`, `sh`, `sw` over the original one; those over the result are rows, the
-/// others are the kernel's own. With the launch comes how many channels each vector has.
-fn collect(desc: &PrimitiveDesc, op: Resampling, backward: bool, device: &DeviceTraits) -> (Launch, usize) {
+/// others are the kernel's own. None where vectors of channels are wanted and there are none, or the other way round.
+fn collect(
+    desc: &PrimitiveDesc,
+    op: Resampling,
+    backward: bool,
+    vertical: bool,
+    device: &DeviceTraits,
+) -> Option<Launch> {
     let nearest = op.algorithm == ResamplingAlgorithm::Nearest;
     let value = Value::of(desc, nearest);
     let (src, dst) = (desc.src(), desc.dst());
@@ -49,6 +52,9 @@ fn collect(desc: &PrimitiveDesc, op: Resampling, backward: bool, device: &Device
     space.operand("DST", Binding::Arg(Arg::DST), dst, &result);
     add_post_ops(&mut space, desc, &result);
     let rows = Rows::outputs(space, outer, value, device, Some(("c", &["SRC0"]))).complete(device);
+    if vertical != (rows.lanes > 1) {
+        return None;
+    }
     let ratios = (0..3)
         .map(|i| if backward { extent(to.dims(), i).div_ceil(extent(from.dims(), i).max(1)) } else { 1 });
     let work = ratios.product::<usize>().saturating_mul(16 * rows.lanes);
@@ -56,20 +62,7 @@ fn collect(desc: &PrimitiveDesc, op: Resampling, backward: bool, device: &Device
     define_positions(&mut text, op, from.dims(), to.dims());
     epilogue::define_all(&mut text, desc, value, device);
     let (kernel, file) = if backward { ("resampling_backward", BACKWARD) } else { ("resampling", FORWARD) };
-    let lanes = rows.lanes;
-    (rows.launch(text, kernel, &[POSITIONS, file], device, work), lanes)
-}
-
-/// That launch, if its vectors have several channels, or none of them has.
-fn collected(
-    desc: &PrimitiveDesc,
-    op: Resampling,
-    backward: bool,
-    vertical: bool,
-    device: &DeviceTraits,
-) -> Option<Launch> {
-    let (launch, lanes) = collect(desc, op, backward, device);
-    (vertical == (lanes > 1)).then_some(launch)
+    Some(rows.launch(text, kernel, &[POSITIONS, file], device, work))
 }
 
 /// The extent of one of three spatial dimensions, which a tensor may lack.
@@ -121,7 +114,7 @@ impl Planner for Resampling {
         wanted: Wanted<'_>,
     ) -> Result<Vec<Choice>> {
         let mut choices = Choices::new(desc, wanted);
-        let collected = |vertical: bool| collected(desc, *self, false, vertical, device);
+        let collected = |vertical: bool| collect(desc, *self, false, vertical, device);
         choices.offer("vertical", "the channels lie last", || collected(true));
         choices.offer("lines", "lines lie side by side", || lines::plan(desc, *self, device));
         choices.offer("ref", "serves every layout and type", || collected(false));
@@ -137,7 +130,7 @@ impl Planner for ResamplingBackward {
         wanted: Wanted<'_>,
     ) -> Result<Vec<Choice>> {
         let mut choices = Choices::new(desc, wanted);
-        let collected = |vertical: bool| collected(desc, self.resampling, true, vertical, device);
+        let collected = |vertical: bool| collect(desc, self.resampling, true, vertical, device);
         choices.offer("vertical", "the channels lie last", || collected(true));
         choices.offer("ref", "serves every layout and type", || collected(false));
         Ok(choices.followed_by(|| padding(desc.dst(), Arg::DST, device)))

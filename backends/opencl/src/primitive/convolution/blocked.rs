@@ -153,8 +153,7 @@ impl Shape<'_> {
         let parts = (device.compute_units * PARTED / (panels * lines).max(1))
             .clamp(1, line.div_ceil(TILE_SIZES[0][0]));
         let items = lines.div_ceil(item_lines) * parts;
-        // Work-items one after another share the weights, or the source, whichever is larger.
-        let panels_inside = self.weights.elements() <= self.desc.src().elements();
+        let panels_inside = self.has_panels_inside();
         let inside = if panels_inside { panels } else { items };
 
         let dilation = self.window.dilations.iter().rev().nth(1).copied().unwrap_or(1);
