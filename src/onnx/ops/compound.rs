@@ -41,6 +41,26 @@ pub(super) fn extreme_index(network: &mut Network, node: &Node) -> Result<Vec<Va
     Ok(vec![network.converted(node, &place, DataType::S64)?])
 }
 
+/// `Hardmax`: one at the first of the largest elements along an axis, zeros elsewhere.
+pub(super) fn hardmax(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let axis = axis(node, -1, src.rank())?;
+    let extent = src.dims[axis];
+    if node.opset() < 13 || extent == 0 || extent > 1 << 24 || src.data_type != DataType::F32 {
+        return Err(node.unsupported(format!("it is not read for {extent} elements of {}", src.data_type)));
+    }
+    let along = || Attrs::new().with("axes", vec![axis as i64]).with("keep_dims", true);
+    let largest = network.op(node, OpKind::ReduceMax, &[src], along())?;
+    let found = network.op(node, OpKind::GreaterEqual, &[src, &largest], Attrs::new())?;
+    let indices = counted(network, node, src.rank(), axis, extent, DataType::F32)?;
+    let behind = network.scalar(node, extent as f64, src)?;
+    let places = network.op(node, OpKind::Select, &[&found, &indices, &behind], Attrs::new())?;
+    let first = network.op(node, OpKind::ReduceMin, &[&places], along())?;
+    let here = network.op(node, OpKind::Equal, &[&indices, &first], Attrs::new())?;
+    let (zero, one) = (network.scalar(node, 0.0, src)?, network.scalar(node, 1.0, src)?);
+    Ok(vec![network.op(node, OpKind::Select, &[&here, &one, &zero], Attrs::new())?])
+}
+
 /// `CumSum` of floats.
 pub(super) fn running_sum(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let src = floats(node, 0)?;

@@ -162,5 +162,8 @@ pub(super) fn cast(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
 
 /// The type that a conversion makes.
 fn cast_type(node: &Node) -> Result<DataType> {
+    if node.operator() == "CastLike" {
+        return Ok(node.input(1)?.data_type);
+    }
     tensor::data_type(i32::try_from(node.int("to", 0)?).unwrap_or(-1))
 }

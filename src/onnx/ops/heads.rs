@@ -7,7 +7,7 @@ use super::super::node::Node;
 use super::activation::scaled;
 use super::floats;
 use super::fused::sum;
-use super::indexing::part;
+use super::indexing::{part, reversed};
 use super::quantized::dequantized;
 use super::scales::Inputs;
 use crate::graph::{Attrs, OpKind};
@@ -287,8 +287,8 @@ pub(super) fn rotary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     Ok(vec![whole])
 }
 
-/// Pairs of each head `[batch, heads, length, size]` turned by angles `[1 or batch, 1, length, pairs]`, given as cosines and sines. A pair is
-/// of neighbours, or else of the same places in two halves.
+/// Pairs of each head `[batch, heads, length, size]` turned by angles `[1 or batch, 1, length, pairs]`, given as cosines and sines, or both
+/// with heads and positions the other way round. A pair is of neighbours, or else of the same places in two halves.
 pub(super) fn rotated(
     network: &mut Network,
     node: &Node,
@@ -296,38 +296,31 @@ pub(super) fn rotated(
     [cosine, sine]: &[Value; 2],
     is_interleaved: bool,
 ) -> Result<Value> {
-    let (length, size) = (apart.dims[2], apart.dims[3]);
-    let pairs = cosine.dims[3];
+    let (size, pairs) = (apart.dims[3], cosine.dims[3]);
     let round = part(network, node, apart, 3, 0, 2 * pairs)?;
-    let line = Dims::from([apart.dims[0], apart.dims[1], length, pairs]);
-    let mut halves = Vec::with_capacity(2);
-    for half in 0..2 {
-        halves.push(if is_interleaved {
-            let dims = Dims::from([apart.dims[0], apart.dims[1], length, pairs, 2]);
-            let pair = network.reshape(node, &round, dims)?;
-            let half = part(network, node, &pair, 4, half, 1)?;
-            network.reshape(node, &half, line.clone())?
-        } else {
-            part(network, node, &round, 3, half * pairs, pairs)?
-        });
-    }
-    let mut mixed = |[a, b]: [&Value; 2], kind| -> Result<Value> {
-        let first = network.op(node, OpKind::Multiply, &[a, cosine], Attrs::new())?;
-        let second = network.op(node, OpKind::Multiply, &[b, sine], Attrs::new())?;
-        network.op(node, kind, &[&first, &second], Attrs::new())
+    let axis = if is_interleaved { 4 } else { 3 };
+    // Of a tensor whose last dimension has pairs: both numbers of each as a dimension of their own.
+    let in_pairs = |dims: &Dims, both: usize| {
+        let (outer, inner) = if is_interleaved { (pairs, both) } else { (both, pairs) };
+        Dims::from([dims[0], dims[1], dims[2], outer, inner])
     };
-    let mut made = vec![
-        mixed([&halves[0], &halves[1]], OpKind::Subtract)?,
-        mixed([&halves[1], &halves[0]], OpKind::Add)?,
-    ];
-    if is_interleaved {
-        for half in &mut made {
-            let dims = Dims::from([apart.dims[0], apart.dims[1], length, pairs, 1]);
-            *half = network.reshape(node, half, dims)?;
+    let negative = network.negative(node, sine)?;
+    let mut tables = Vec::with_capacity(2);
+    for both in [[cosine, cosine], [&negative, sine]] {
+        let mut apart = Vec::with_capacity(2);
+        for table in both {
+            apart.push(network.reshape(node, table, in_pairs(&table.dims, 1))?);
         }
+        let table = joined(network, node, &apart, axis)?;
+        let dims = &cosine.dims;
+        tables.push(network.reshape(node, &table, Dims::from([dims[0], dims[1], dims[2], 2 * pairs]))?);
     }
-    let mut whole = joined(network, node, &made, if is_interleaved { 4 } else { 3 })?;
-    whole = network.reshape(node, &whole, round.dims.clone())?;
+    let others = network.reshape(node, &round, in_pairs(&round.dims, 2))?;
+    let others = reversed(network, node, &others, axis as usize)?;
+    let others = network.reshape(node, &others, round.dims.clone())?;
+    let own = network.op(node, OpKind::Multiply, &[&round, &tables[0]], Attrs::new())?;
+    let others = network.op(node, OpKind::Multiply, &[&others, &tables[1]], Attrs::new())?;
+    let mut whole = network.op(node, OpKind::Add, &[&own, &others], Attrs::new())?;
     if 2 * pairs < size {
         let rest = part(network, node, apart, 3, 2 * pairs, size - 2 * pairs)?;
         whole = joined(network, node, &[whole, rest], 3)?;

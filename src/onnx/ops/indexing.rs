@@ -118,6 +118,14 @@ pub(super) fn part(
     map.apply(network, node, value)
 }
 
+/// The elements along an axis the other way round.
+pub(super) fn reversed(network: &mut Network, node: &Node, value: &Value, axis: usize) -> Result<Value> {
+    let mut map = Map::new(value);
+    map.starts[axis] = value.dims[axis].saturating_sub(1) as i64;
+    map.steps[axis] = -1;
+    map.apply(network, node, value)
+}
+
 pub(super) fn pad(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let src = node.input(0)?;
     let rank = src.rank();

@@ -2,6 +2,7 @@
 
 mod activation;
 mod aligned;
+mod attention;
 mod blocks;
 mod compound;
 mod convolution;

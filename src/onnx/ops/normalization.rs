@@ -9,7 +9,7 @@ use super::activation::scaled;
 use super::movement::flat;
 use super::source::axis;
 use super::{floats, folding};
-use crate::graph::{Attrs, OpKind};
+use crate::graph::{Attrs, OpKind, normalize_axis};
 use crate::model::HostTensor;
 
 /// With given statistics, or, for training, with those of the batch.
@@ -64,6 +64,52 @@ fn statistics(network: &mut Network, node: &Node, src: &Value, axes: &[i64]) -> 
     let squares = network.op(node, OpKind::Square, &[&rest], Attrs::new())?;
     let variance = network.op(node, OpKind::ReduceMean, &[&squares], along())?;
     Ok([mean, variance])
+}
+
+/// Less their mean over axes and divided by their deviation, to which the standard's formula adds a little.
+pub(super) fn mean_variance(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let axes = node.ints("axes")?.unwrap_or_else(|| vec![0, 2, 3]);
+    let mut unlike = Vec::with_capacity(axes.len());
+    for axis in axes {
+        let axis = normalize_axis(axis, src.rank())? as i64;
+        if !unlike.contains(&axis) {
+            unlike.push(axis);
+        }
+    }
+    let [mean, variance] = statistics(network, node, src, &unlike)?;
+    let rest = network.op(node, OpKind::Subtract, &[src, &mean], Attrs::new())?;
+    let deviation = network.op(node, OpKind::Sqrt, &[&variance], Attrs::new())?;
+    let little = network.scalar(node, 1e-9, src)?;
+    let divisor = network.op(node, OpKind::Add, &[&deviation, &little], Attrs::new())?;
+    Ok(vec![network.op(node, OpKind::Divide, &[&rest, &divisor], Attrs::new())?])
+}
+
+/// `LRN`: each channel by the squares of those around it, whose sums are averages of a window over the channels.
+pub(super) fn local_response(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let [batch, channels, spatial @ ..] = &src.dims[..] else {
+        return Err(node.invalid("source", &src.dims, "a batch and channels"));
+    };
+    let size = node.int("size", 1)?.max(1);
+    let squares = network.op(node, OpKind::Square, &[src], Attrs::new())?;
+    let lines = Dims::from([*batch, 1, *channels, spatial.iter().product()]);
+    let squares = network.reshape(node, &squares, lines)?;
+    let attrs = Attrs::new()
+        .with("strides", [1_i64, 1])
+        .with("pads_begin", [(size - 1) / 2, 0])
+        .with("pads_end", [size / 2, 0])
+        .with("kernel", [size, 1])
+        .with("exclude_pad", false)
+        .with("data_format", "NCX");
+    let averages = network.op(node, OpKind::AvgPool, &[&squares], attrs)?;
+    let averages = network.reshape(node, &averages, src.dims.clone())?;
+    let steps = scaled(network, node, &averages, f64::from(node.float("alpha", 1e-4)?))?;
+    let bias = network.scalar(node, f64::from(node.float("bias", 1.0)?), src)?;
+    let base = network.op(node, OpKind::Add, &[&steps, &bias], Attrs::new())?;
+    let attrs = Attrs::new().with("beta", -node.float("beta", 0.75)?);
+    let factors = network.op(node, OpKind::Pow, &[&base], attrs)?;
+    Ok(vec![network.op(node, OpKind::Multiply, &[src, &factors], Attrs::new())?])
 }
 
 /// Along an axis by the sum of sizes or the root of the sum of squares; zeros stay.

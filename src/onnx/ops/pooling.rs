@@ -5,6 +5,7 @@ use anydnn_backend::{DataType, Dims, Result};
 use super::super::network::{Network, Value};
 use super::super::node::Node;
 use super::super::window::{Window, signed, sizes};
+use super::activation::scaled;
 use super::floats;
 use crate::graph::{Attrs, OpKind};
 
@@ -45,6 +46,61 @@ pub(super) fn global(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let kind = if node.operator() == "GlobalMaxPool" { OpKind::ReduceMax } else { OpKind::ReduceMean };
     let axes: Vec<i64> = (2..src.rank() as i64).collect();
     Ok(vec![network.op(node, kind, &[src], Attrs::new().with("axes", axes).with("keep_dims", true))?])
+}
+
+/// `LpPool`: the root of the sum of powers of each window, which is its average times its size.
+pub(super) fn by_norm(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let (mut window, spatial) = window(node)?;
+    if window.dilations.iter().any(|&dilation| dilation != 1) {
+        return Err(node.unsupported("dilations of average pools are not read"));
+    }
+    window.slide(node, &spatial, node.flag("ceil_mode", false)?)?;
+    let attrs = window.attrs().with("exclude_pad", false).with("kernel", signed(&window.kernel));
+    let p = node.int("p", 2)? as f32;
+    let powers = power(network, node, src, p)?;
+    let averages = network.op(node, OpKind::AvgPool, &[&powers], attrs)?;
+    let count: f64 = window.kernel.iter().map(|&taps| taps as f64).product();
+    let sums = scaled(network, node, &averages, count)?;
+    Ok(vec![root(network, node, &sums, p)?])
+}
+
+/// `GlobalLpPool`: one such root for each channel.
+pub(super) fn global_norm(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let p = node.int("p", 2)? as f32;
+    let axes: Vec<i64> = (2..src.rank() as i64).collect();
+    if axes.is_empty() {
+        return Err(node.unsupported("roots of single elements are not read"));
+    }
+    let powers = power(network, node, src, p)?;
+    let attrs = Attrs::new().with("axes", axes).with("keep_dims", true);
+    let sums = network.op(node, OpKind::ReduceSum, &[&powers], attrs)?;
+    Ok(vec![root(network, node, &sums, p)?])
+}
+
+/// Sizes to a power.
+#[expect(clippy::float_cmp, reason = "only exactly these have a shorter form")]
+fn power(network: &mut Network, node: &Node, src: &Value, p: f32) -> Result<Value> {
+    if p == 2.0 {
+        return network.op(node, OpKind::Square, &[src], Attrs::new());
+    }
+    let sizes = network.op(node, OpKind::Abs, &[src], Attrs::new())?;
+    if p == 1.0 {
+        return Ok(sizes);
+    }
+    network.op(node, OpKind::Pow, &[&sizes], Attrs::new().with("beta", p))
+}
+
+#[expect(clippy::float_cmp, reason = "only exactly these have a shorter form")]
+fn root(network: &mut Network, node: &Node, sums: &Value, p: f32) -> Result<Value> {
+    if p == 1.0 {
+        return Ok(sums.clone());
+    }
+    if p == 2.0 {
+        return network.op(node, OpKind::Sqrt, &[sums], Attrs::new());
+    }
+    network.op(node, OpKind::Pow, &[sums], Attrs::new().with("beta", 1.0 / p))
 }
 
 /// The window, and the spatial dimensions of the source.
