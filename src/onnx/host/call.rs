@@ -2,7 +2,7 @@
 
 use anydnn_backend::{DataType, Dims, Error, Result};
 
-use super::super::known::Known;
+use super::super::known::{Import, Known, computed};
 use super::super::node::Node;
 use super::super::room::Room;
 use super::numbers::{self, Number, Numbers, ints};
@@ -111,6 +111,11 @@ impl<'a> Call<'a> {
     /// Checks that there is memory for one more tensor.
     pub(super) fn take(&mut self, dims: &Dims, data_type: DataType) -> Result<()> {
         self.room.take(dims, data_type)
+    }
+
+    /// What a graph makes of tensors in place of the node's own inputs.
+    pub(super) fn computed(&mut self, import: Import, inputs: Known) -> Result<Vec<HostTensor>> {
+        computed(self.node, import, inputs, self.room)
     }
 
     /// A tensor of values rounded to the type.

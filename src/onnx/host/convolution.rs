@@ -2,12 +2,16 @@
 
 use anydnn_backend::{DataType, Dims, Result};
 
+use super::super::network::{Network, Value};
+use super::super::node::Node;
 use super::super::window::Window;
 use super::call::Call;
 use super::numbers::{Numbers, product};
 use super::product::points;
 use super::quantization::requantized;
 use super::sampling::between;
+use super::taps::{Mix, Planes};
+use crate::graph::{Attrs, OpKind};
 use crate::model::HostTensor;
 
 /// Which elements of an image each position of a window covers.
@@ -145,50 +149,52 @@ pub(in crate::onnx) fn quantized_convolution(call: &mut Call) -> Result<Vec<Host
     requantized(call, sizes.dims(), &made, 6)
 }
 
-/// Images of two dimensions, each tap moved by offsets and weighed by a mask.
+/// Images of two dimensions, each tap moved by offsets and weighed by a mask: products of weights and what the taps of each position read.
 pub(in crate::onnx) fn deform(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (src, weights) = (call.ranked(0, 4)?, call.ranked(1, 4)?);
     let s = Sizes::of(call, src, weights)?;
-    let groups = usize::try_from(call.node.int("offset_group", 1)?).unwrap_or(0);
-    if groups == 0 || !s.channels.0.is_multiple_of(groups) {
-        return Err(call.invalid("attribute offset_group", groups, format!("a divisor of {}", s.channels.0)));
+    let moved = usize::try_from(call.node.int("offset_group", 1)?).unwrap_or(0);
+    if moved == 0 || !s.channels.0.is_multiple_of(moved) {
+        return Err(call.invalid("attribute offset_group", moved, format!("a divisor of {}", s.channels.0)));
     }
-    let taps = product(&s.window.kernel);
-    let positions = product(&s.result);
-    let offsets = call.values(2, s.batch * groups * taps * 2 * positions)?;
+    let (taps, positions) = (product(&s.window.kernel), product(&s.result));
+    let offsets = call.values(2, s.batch * moved * taps * 2 * positions)?;
     let bias = call.values_or(3, s.channels.1, 0.0)?;
-    let mask = call.values_or(4, s.batch * groups * taps * positions, 1.0)?;
-    call.take(&s.dims(), src.data_type())?;
-    let (values, weights) = (src.to_f64s(), weights.to_f64s());
-    let (inner, outer) = (s.channels.0 / s.groups, s.channels.1 / s.groups);
-    let (size, kernel) = ((s.image[0], s.image[1]), s.window.kernel[1]);
-    let image = product(&s.image);
-    let mut made = Vec::with_capacity(s.dims().elements());
-    for n in 0..s.batch {
-        for to in 0..s.channels.1 {
+    let mask = call.values_or(4, s.batch * moved * taps * positions, 1.0)?;
+    let (inner, outer) = (s.channels.0 / s.groups * taps, s.channels.1 / s.groups);
+    let columns = Dims::from([s.batch, s.groups, inner, positions]);
+    call.take(&columns, src.data_type())?;
+    let planes = Planes::of(src);
+    let mut made = planes.like(columns.elements());
+    let place = |axis: usize, position: usize, tap: usize| {
+        let fixed = position * s.window.strides[axis] + tap * s.window.dilations[axis];
+        fixed as f64 - s.window.pads_begin[axis] as f64
+    };
+    let each = s.channels.0 / moved;
+    for group in 0..s.batch * moved {
+        let mut mix = Mix::default();
+        for tap in 0..taps {
+            let at = group * taps + tap;
             for position in 0..positions {
-                let mut sum = bias[to];
-                for from in 0..inner {
-                    let channel = to / outer * inner + from;
-                    let group = channel / (s.channels.0 / groups);
-                    let plane = &values[(n * s.channels.0 + channel) * image..][..image];
-                    for tap in 0..taps {
-                        let at = (n * groups + group) * taps + tap;
-                        let moved = |axis: usize, position: usize, tap: usize| {
-                            let fixed = position * s.window.strides[axis] + tap * s.window.dilations[axis];
-                            fixed as f64 - s.window.pads_begin[axis] as f64
-                        };
-                        let y = moved(0, position / s.result[1], tap / kernel)
-                            + offsets[2 * at * positions + position];
-                        let x = moved(1, position % s.result[1], tap % kernel)
-                            + offsets[(2 * at + 1) * positions + position];
-                        let weight = weights[(to * inner + from) * taps + tap];
-                        sum += weight * mask[at * positions + position] * between(plane, size, y, x);
-                    }
-                }
-                made.push(sum);
+                let y = place(0, position / s.result[1], tap / s.window.kernel[1]);
+                let x = place(1, position % s.result[1], tap % s.window.kernel[1]);
+                let y = y + offsets[2 * at * positions + position];
+                let x = x + offsets[(2 * at + 1) * positions + position];
+                between(&mut mix, (s.image[0], s.image[1]), [y, x], mask[at * positions + position]);
+                mix.end();
             }
         }
+        planes.mix(group * each..(group + 1) * each, product(&s.image), &mix, &mut made);
     }
-    call.output(s.dims(), src.data_type(), &made)
+    let columns = made.tensor(columns, src.data_type())?;
+    let weights = weights.clone().reshaped([s.groups, outer, inner])?;
+    let bias = HostTensor::from_f64([s.groups, outer, 1], src.data_type(), &bias)?;
+    let sums = call.computed(multiplied, &[Some(&weights), Some(&columns), Some(&bias)])?;
+    sums.into_iter().map(|sums| sums.reshaped(s.dims())).collect()
+}
+
+/// A product and what is added to it.
+fn multiplied(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let product = network.op(node, OpKind::MatMul, &[node.input(0)?, node.input(1)?], Attrs::new())?;
+    Ok(vec![network.op(node, OpKind::Add, &[&product, node.input(2)?], Attrs::new())?])
 }

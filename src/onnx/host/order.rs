@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use anydnn_backend::{Dims, Result};
+use anydnn_backend::{DataType, Dims, Result};
 
 use super::call::Call;
 use super::numbers::{Number, around, each, indices, picked};
@@ -62,39 +62,22 @@ pub(in crate::onnx) fn top_k(call: &mut Call) -> Result<Vec<HostTensor>> {
     let mut dims = src.dims().clone();
     dims[axis] = count;
     call.take(&dims, src.data_type())?;
-    let mut taken = vec![0; dims.elements()];
-    let room = 2 * count + MOST_BESIDE;
-    each!(src, values => {
-        let mut line = Vec::with_capacity(room);
-        for o in 0..outer {
-            for k in 0..inner {
-                // Of equal ones the first comes first.
-                let first = |a: &(_, usize), b: &(_, usize)| {
-                    let order = compared(a.0, b.0);
-                    (if largest { order.reverse() } else { order }).then(a.1.cmp(&b.1))
-                };
-                line.clear();
-                // Of those that are taken up to here the last one, which most of the others are behind.
-                let mut last = None;
-                for i in 0..extent {
-                    let one = (values[(o * extent + i) * inner + k], i);
-                    if last.as_ref().is_some_and(|last| first(&one, last).is_gt()) {
-                        continue;
-                    }
-                    line.push(one);
-                    if line.len() >= room && count > 0 {
-                        line.select_nth_unstable_by(count - 1, first);
-                        line.truncate(count);
-                        last = line.last().copied();
-                    }
-                }
-                line.sort_unstable_by(first);
-                for (i, &(_, from)) in line[..count].iter().enumerate() {
-                    taken[(o * count + i) * inner + k] = from;
-                }
-            }
-        }
-    });
+    let lines = Lines { outer, extent, inner, count };
+    let taken = match keys(src, largest).filter(|_| u32::try_from(extent).is_ok()) {
+        Some(keys) => lines.first(
+            |at, i| u64::from(keys[at]) << 32 | i as u64,
+            |a, b| a.cmp(b),
+            |&key| key as u32 as usize,
+        ),
+        None => each!(src, values => {
+            // Of equal ones the first comes first.
+            let first = |a: &(_, usize), b: &(_, usize)| {
+                let order = compared(a.0, b.0);
+                (if largest { order.reverse() } else { order }).then(a.1.cmp(&b.1))
+            };
+            lines.first(|at, i| (values[at], i), first, |one| one.1)
+        }),
+    };
     let place = |(i, &from): (usize, &usize)| {
         let (o, k) = (i / (count * inner).max(1), i % inner.max(1));
         (o * extent + from) * inner + k
@@ -102,6 +85,82 @@ pub(in crate::onnx) fn top_k(call: &mut Call) -> Result<Vec<HostTensor>> {
     let values = picked(src, dims.clone(), taken.iter().enumerate().map(place))?;
     let taken: Vec<i64> = taken.into_iter().map(|from| from as i64).collect();
     Ok(vec![values, indices(dims, &taken)?])
+}
+
+/// Lines along an axis, of which the first few elements are taken.
+struct Lines {
+    outer: usize,
+    extent: usize,
+    inner: usize,
+    count: usize,
+}
+
+/// Lines beside one another that are read at once, so that what lies side by side is read together.
+const BESIDE: usize = 16;
+
+impl Lines {
+    /// The places along the axis of the first few by an order, of what `one` makes of a place in all and along the axis.
+    fn first<T>(
+        &self,
+        one: impl Fn(usize, usize) -> T,
+        order: impl Fn(&T, &T) -> Ordering,
+        place: impl Fn(&T) -> usize,
+    ) -> Vec<usize> {
+        let Self { outer, extent, inner, count } = *self;
+        let mut taken = vec![0; outer * count * inner];
+        let room = 2 * count + MOST_BESIDE;
+        let mut lines: Vec<Vec<T>> = Vec::new();
+        lines.resize_with(BESIDE.min(inner), Vec::new);
+        for (o, start) in (0..outer).flat_map(|o| (0..inner).step_by(BESIDE).map(move |start| (o, start))) {
+            let beside = BESIDE.min(inner - start);
+            lines.iter_mut().for_each(Vec::clear);
+            // Whether the element behind a line's first few is known, which most of the others are behind.
+            let mut is_cut = [false; BESIDE];
+            for i in 0..extent {
+                for (j, line) in lines[..beside].iter_mut().enumerate() {
+                    let own = one((o * extent + i) * inner + start + j, i);
+                    if is_cut[j] && line.get(count - 1).is_some_and(|last| order(&own, last).is_gt()) {
+                        continue;
+                    }
+                    line.push(own);
+                    if line.len() >= room && count > 0 {
+                        line.select_nth_unstable_by(count - 1, &order);
+                        line.truncate(count);
+                        is_cut[j] = true;
+                    }
+                }
+            }
+            for (j, line) in lines[..beside].iter_mut().enumerate() {
+                line.sort_unstable_by(&order);
+                for (i, one) in line[..count].iter().enumerate() {
+                    taken[(o * count + i) * inner + start + j] = place(one);
+                }
+            }
+        }
+        taken
+    }
+}
+
+/// Numbers that are in the order of elements, or in the other one where the largest come first; none for elements that 32 bits do not hold.
+fn keys(src: &HostTensor, largest: bool) -> Option<Vec<u32>> {
+    const SIGN: u32 = 1 << 31;
+    let of_float = |value: f32| {
+        let bits = if value == 0.0 { 0 } else { value.to_bits() };
+        match () {
+            () if value.is_nan() => u32::MAX,
+            () if bits & SIGN != 0 => !bits,
+            () => bits | SIGN,
+        }
+    };
+    let keys: Vec<u32> = match src.data_type() {
+        DataType::F32 | DataType::F16 | DataType::BF16 => src.to_f32s().into_iter().map(of_float).collect(),
+        DataType::S32 => {
+            src.bytes().as_chunks().0.iter().map(|&bytes| u32::from_ne_bytes(bytes) ^ SIGN).collect()
+        }
+        DataType::U8 => src.bytes().iter().map(|&byte| u32::from(byte)).collect(),
+        _ => return None,
+    };
+    Some(if largest { keys.into_iter().map(|key| !key).collect() } else { keys })
 }
 
 /// Order of numbers in which NaN is the greatest.
@@ -141,12 +200,15 @@ fn like<T: Number>(_: &[T], value: f64) -> T {
 /// The indices of elements that are not zero, a column for each.
 pub(in crate::onnx) fn non_zero(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
-    let values = src.to_f64s();
-    let found: Vec<Dims> =
-        src.dims().indices().zip(values).filter(|(_, value)| *value != 0.0).map(|(index, _)| index).collect();
-    let rank = src.dims().len();
-    let rows: Vec<i64> = (0..rank).flat_map(|d| found.iter().map(move |index| index[d] as i64)).collect();
-    Ok(vec![indices([rank, found.len()], &rows)?])
+    let found: Vec<usize> = each!(src, values => {
+        let zero = like(&values, 0.0);
+        values.iter().enumerate().filter(|(_, value)| **value != zero).map(|(place, _)| place).collect()
+    });
+    let mut rows = Vec::with_capacity(src.dims().len() * found.len());
+    for (stride, &extent) in src.dims().row_major_strides().into_iter().zip(src.dims().iter()) {
+        rows.extend(found.iter().map(|place| (place / stride % extent) as i64));
+    }
+    Ok(vec![indices([src.dims().len(), found.len()], &rows)?])
 }
 
 /// The slices along an axis, or the elements, at which a condition holds.

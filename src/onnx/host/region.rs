@@ -4,6 +4,7 @@ use anydnn_backend::{Dims, Result};
 
 use super::call::Call;
 use super::numbers::indices;
+use super::taps::{Mix, Planes};
 use crate::model::HostTensor;
 
 /// Regions as images of one size, each element the mean or the greatest of places in its part.
@@ -22,62 +23,145 @@ pub(in crate::onnx) fn roi_align(call: &mut Call) -> Result<Vec<HostTensor>> {
     let ratio = node.int("sampling_ratio", 0)?;
     let scale = f64::from(node.float("spatial_scale", 1.0)?);
     let old = if node.opset() < 16 { "output_half_pixel" } else { "half_pixel" };
+    // A negative number says as little as zero.
+    let ratio = ratio.clamp(0, 1 << 16);
     let half = node.word("coordinate_transformation_mode", old)? == "half_pixel";
     let greatest = node.word("mode", "avg")? == "max";
     let dims = Dims::from([count, channels, rows, columns]);
     call.take(&dims, src.data_type())?;
-    let values = src.to_f64s();
-    let mut made = Vec::with_capacity(dims.elements());
-    let shift = if half { 0.5 } else { 0.0 };
-    for (region, &n) in boxes.chunks_exact(4).zip(&batch) {
-        let [left, top, right, bottom] = [0, 1, 2, 3].map(|i| region[i] * scale - shift);
-        let (mut wide, mut high) = (right - left, bottom - top);
-        if !half {
-            (wide, high) = (wide.max(1.0), high.max(1.0));
-        }
-        let (bin_h, bin_w) = (high / rows as f64, wide / columns as f64);
-        let steps = |bin: f64| if ratio > 0 { ratio } else { (bin.ceil() as i64).clamp(0, 1 << 16) };
-        let (steps_h, steps_w) = (steps(bin_h), steps(bin_w));
-        for c in 0..channels {
-            let plane = &values[(n as usize * channels + c) * height * width..][..height * width];
-            for row in 0..rows {
-                for column in 0..columns {
-                    let (mut sum, mut most) = (0.0, f64::NEG_INFINITY);
-                    for i in 0..steps_h {
-                        let y = top + row as f64 * bin_h + (i as f64 + 0.5) * bin_h / steps_h as f64;
-                        for j in 0..steps_w {
-                            let x = left + column as f64 * bin_w + (j as f64 + 0.5) * bin_w / steps_w as f64;
-                            let parts = corners(plane, (height, width), y, x);
-                            sum += parts.iter().sum::<f64>();
-                            most = parts.into_iter().fold(most, f64::max);
-                        }
+    let planes = Planes::of(src);
+    let mut made = planes.zeros(dims.elements());
+    let (shift, bins) = (if half { 0.5 } else { 0.0 }, rows * columns);
+    for n in 0..samples {
+        let own: Vec<usize> = (0..count).filter(|&at| batch[at] == n as i64).collect();
+        let mut next = own.iter().copied().peekable();
+        while next.peek().is_some() {
+            let mut mix = if greatest { Mix::greatest() } else { Mix::default() };
+            let mut taken = Vec::new();
+            while let Some(at) = next.next_if(|_| mix.len() < MOST_TAPS) {
+                let [left, top, right, bottom] = [0, 1, 2, 3].map(|i| boxes[4 * at + i] * scale - shift);
+                let (mut wide, mut high) = (right - left, bottom - top);
+                if !half {
+                    (wide, high) = (wide.max(1.0), high.max(1.0));
+                }
+                let places = |start, size: f64, bins, extent| {
+                    let made = Places::of(start, size / bins as f64, bins, ratio, extent);
+                    made.ok_or_else(|| call.node.unsupported("so many places of a region are not read"))
+                };
+                let (down, along) = (places(top, high, rows, height)?, places(left, wide, columns, width)?);
+                if greatest && (down.steps() * along.steps()).saturating_mul(4) > 64 * MOST_TAPS {
+                    let why = "the greatest of so many places of a region is not computed";
+                    return Err(call.node.unsupported(why));
+                }
+                for bin in 0..bins {
+                    let (rows, columns) = (down.bin(bin / columns), along.bin(bin % columns));
+                    if greatest {
+                        each_corner(&mut mix, rows, columns, width)
+                    } else {
+                        mean(&mut mix, rows, columns, width)
                     }
-                    made.push(if greatest { most } else { sum / (steps_h * steps_w).max(1) as f64 });
+                    mix.end();
+                }
+                taken.push(at);
+            }
+            let mut of_image = planes.like(channels * taken.len() * bins);
+            planes.mix(n * channels..(n + 1) * channels, height * width, &mix, &mut of_image);
+            for (number, &at) in taken.iter().enumerate() {
+                for c in 0..channels {
+                    let from = (c * taken.len() + number) * bins;
+                    made.put((at * channels + c) * bins, &of_image, from, bins);
                 }
             }
         }
     }
-    call.output(dims, src.data_type(), &made)
+    Ok(vec![made.tensor(dims, src.data_type())?])
 }
 
-/// The weighed elements around a place: zero beyond one outside the image, the nearest ones up to there.
-fn corners(plane: &[f64], (height, width): (usize, usize), y: f64, x: f64) -> [f64; 4] {
-    if y < -1.0 || y > height as f64 || x < -1.0 || x > width as f64 || plane.is_empty() {
-        return [0.0; 4];
+/// Elements that are weighed before their sums are made.
+const MOST_TAPS: usize = 1 << 20;
+
+/// The places along a dimension that a region's parts are read at, each as two neighbours with their weights: none beyond one outside the
+/// image, the nearest ones up to there.
+struct Places {
+    each: usize,
+    places: Vec<Option<[(usize, f64); 2]>>,
+}
+
+impl Places {
+    fn of(start: f64, bin: f64, bins: usize, ratio: i64, extent: usize) -> Option<Self> {
+        let each = if ratio > 0 { ratio } else { (bin.ceil() as i64).clamp(0, 1 << 16) };
+        if bins.saturating_mul(each as usize) > MOST_TAPS {
+            return None;
+        }
+        let place = |number: usize, step: i64| {
+            let at = start + number as f64 * bin + (step as f64 + 0.5) * bin / each as f64;
+            if extent == 0 || at < -1.0 || at > extent as f64 {
+                return None;
+            }
+            let at = at.max(0.0);
+            let low = (at as usize).min(extent - 1);
+            let (high, rest) = if low == extent - 1 { (low, 0.0) } else { (low + 1, at - low as f64) };
+            Some([(low, 1.0 - rest), (high, rest)])
+        };
+        let places = (0..bins).flat_map(|number| (0..each).map(move |step| place(number, step))).collect();
+        Some(Self { each: each as usize, places })
     }
-    let split = |at: f64, extent: usize| {
-        let at = at.max(0.0);
-        let low = (at as usize).min(extent - 1);
-        if low == extent - 1 { (low, low, 0.0) } else { (low, low + 1, at - low as f64) }
+
+    /// How many places there are in all parts.
+    fn steps(&self) -> usize {
+        self.places.len()
+    }
+
+    fn bin(&self, number: usize) -> &[Option<[(usize, f64); 2]>] {
+        &self.places[number * self.each..][..self.each]
+    }
+}
+
+/// Every corner around every place of a part, of which the greatest counts; what lies outside counts as zero.
+fn each_corner(
+    mix: &mut Mix,
+    rows: &[Option<[(usize, f64); 2]>],
+    columns: &[Option<[(usize, f64); 2]>],
+    width: usize,
+) {
+    for row in rows {
+        for column in columns {
+            let (Some(row), Some(column)) = (row, column) else {
+                if width > 0 {
+                    mix.add(0, 0.0);
+                }
+                continue;
+            };
+            for (y, down) in row {
+                column.iter().for_each(|(x, along)| mix.add(y * width + x, down * along));
+            }
+        }
+    }
+}
+
+/// The mean of all places of a part: each row and each column counts with the sum of its weights.
+fn mean(
+    mix: &mut Mix,
+    rows: &[Option<[(usize, f64); 2]>],
+    columns: &[Option<[(usize, f64); 2]>],
+    width: usize,
+) {
+    let summed = |places: &[Option<[(usize, f64); 2]>]| {
+        let mut sums: Vec<(usize, f64)> = Vec::new();
+        // Places go one way, so that equal ones come soon after one another.
+        for &(place, weight) in places.iter().flatten().flatten() {
+            match sums.iter_mut().rev().take(2).find(|(other, _)| *other == place) {
+                Some((_, sum)) => *sum += weight,
+                None => sums.push((place, weight)),
+            }
+        }
+        sums
     };
-    let (top, bottom, down) = split(y, height);
-    let (left, right, along) = split(x, width);
-    [
-        (1.0 - down) * (1.0 - along) * plane[top * width + left],
-        (1.0 - down) * along * plane[top * width + right],
-        down * (1.0 - along) * plane[bottom * width + left],
-        down * along * plane[bottom * width + right],
-    ]
+    let part = 1.0 / (rows.len() * columns.len()).max(1) as f64;
+    let columns = summed(columns);
+    for (y, down) in summed(rows) {
+        columns.iter().for_each(|(x, along)| mix.add(y * width + x, part * down * along));
+    }
 }
 
 /// Boxes by their scores, without those that overlap one with a better score.

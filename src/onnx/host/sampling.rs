@@ -5,21 +5,20 @@ use anydnn_backend::{DataType, Dims, Result};
 use super::call::Call;
 use super::numbers::product;
 use super::resize::cubic;
+use super::taps::{Mix, Planes};
 use crate::model::HostTensor;
 
-/// Linear interpolation in an image of two dimensions, with zeros around it.
-pub(super) fn between(image: &[f64], (height, width): (usize, usize), y: f64, x: f64) -> f64 {
+/// Linear interpolation in an image of two dimensions, with zeros around it: the elements and their weights, these times another.
+pub(super) fn between(mix: &mut Mix, (height, width): (usize, usize), [y, x]: [f64; 2], times: f64) {
     let (top, left) = (y.floor(), x.floor());
-    let mut sum = 0.0;
     for (row, by) in [(top, 1.0 - (y - top)), (top + 1.0, y - top)] {
         for (column, bx) in [(left, 1.0 - (x - left)), (left + 1.0, x - left)] {
             let inside = (0.0..height as f64).contains(&row) && (0.0..width as f64).contains(&column);
             if inside {
-                sum += by * bx * image[row as usize * width + column as usize];
+                mix.add(row as usize * width + column as usize, times * by * bx);
             }
         }
     }
-    sum
 }
 
 /// What lies outside an image.
@@ -48,42 +47,42 @@ pub(in crate::onnx) fn grid_sample(call: &mut Call) -> Result<Vec<HostTensor>> {
         _ => Outside::Zeros,
     };
     let aligned = call.node.flag("align_corners", false)?;
-    let mode = call.node.word("mode", "linear")?;
+    let kernel = match call.node.word("mode", "linear")?.as_str() {
+        "nearest" => Kernel::Nearest,
+        "cubic" | "bicubic" => Kernel::Cubic,
+        _ => Kernel::Linear,
+    };
     let image = &src.dims()[2..];
     let (batch, channels) = (src.dims()[0], src.dims()[1]);
     let points = product(&grid.dims()[1..=rank]);
     let dims: Dims = [batch, channels].iter().chain(&grid.dims()[1..=rank]).copied().collect();
     call.take(&dims, src.data_type())?;
-    let (values, grid) = (src.to_f64s(), grid.to_f64s());
+    let (planes, grid) = (Planes::of(src), grid.to_f64s());
     let (size, strides) = (product(image), Dims::new(image).row_major_strides());
-    let mut made = vec![0.0; dims.elements()];
+    let mut made = planes.like(dims.elements());
+    // The elements that count, with their weights, one dimension after the other.
+    let (mut taps, mut next): (Vec<(usize, f64)>, Vec<(usize, f64)>) = (Vec::new(), Vec::new());
     for n in 0..batch {
-        for point in 0..points {
-            let place = &grid[(n * points + point) * rank..][..rank];
-            // The elements that count, with their weights, one dimension after the other.
-            let mut taps = vec![(0, 1.0)];
+        let mut mix = Mix::default();
+        for place in grid[n * points * rank..(n + 1) * points * rank].chunks_exact(rank) {
+            taps.clear();
+            taps.push((0, 1.0));
             for d in 0..rank {
                 let extent = image[d];
                 let at = located(place[rank - 1 - d], extent, aligned, outside);
-                let own = weights(&mode, at);
-                let mut next = Vec::with_capacity(taps.len() * own.len());
-                for &(base, weight) in &taps {
-                    for &(i, part) in &own {
-                        if let Some(i) = element(i, extent, aligned, outside) {
-                            next.push((base + i * strides[d], weight * part));
-                        }
-                    }
+                next.clear();
+                for (i, part) in kernel.weights(at) {
+                    let Some(i) = element(i, extent, aligned, outside) else { continue };
+                    next.extend(taps.iter().map(|&(base, weight)| (base + i * strides[d], weight * part)));
                 }
-                taps = next;
+                std::mem::swap(&mut taps, &mut next);
             }
-            for c in 0..channels {
-                let plane = &values[(n * channels + c) * size..][..size];
-                made[(n * channels + c) * points + point] =
-                    taps.iter().map(|(i, weight)| weight * plane[*i]).sum();
-            }
+            taps.iter().for_each(|&(place, weight)| mix.add(place, weight));
+            mix.end();
         }
+        planes.mix(n * channels..(n + 1) * channels, size, &mix, &mut made);
     }
-    call.output(dims, src.data_type(), &made)
+    Ok(vec![made.tensor(dims, src.data_type())?])
 }
 
 /// The place along a dimension that a number from -1 to 1 means.
@@ -119,15 +118,27 @@ fn reflected(at: f64, low: f64, high: f64) -> f64 {
     low + if over > span { 2.0 * span - over } else { over }
 }
 
-/// The neighbours of a place and their weights.
-fn weights(mode: &str, at: f64) -> Vec<(f64, f64)> {
-    let base = at.floor();
-    match mode {
-        "nearest" => vec![(at.round_ties_even(), 1.0)],
-        "cubic" | "bicubic" => {
-            (-1..3).map(|i| (base + f64::from(i), cubic(base + f64::from(i) - at, -0.75))).collect()
-        }
-        _ => vec![(base, 1.0 - (at - base)), (base + 1.0, at - base)],
+/// Which neighbours of a place count.
+#[derive(Clone, Copy)]
+enum Kernel {
+    Nearest,
+    Linear,
+    Cubic,
+}
+
+impl Kernel {
+    /// The neighbours of a place and their weights.
+    fn weights(self, at: f64) -> impl Iterator<Item = (f64, f64)> {
+        let (base, rest) = (at.floor(), at - at.floor());
+        let (count, taps) = match self {
+            Self::Nearest => (1, [(at.round_ties_even(), 1.0); 4]),
+            Self::Linear => (2, [(base, 1.0 - rest), (base + 1.0, rest), (base, 0.0), (base, 0.0)]),
+            Self::Cubic => {
+                let tap = |i: f64| (base + i, cubic(base + i - at, -0.75));
+                (4, [tap(-1.0), tap(0.0), tap(1.0), tap(2.0)])
+            }
+        };
+        taps.into_iter().take(count)
     }
 }
 

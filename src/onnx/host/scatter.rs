@@ -4,7 +4,7 @@ use anydnn_backend::{DataType, Dims, Result};
 
 use super::call::Call;
 use super::movement::positions;
-use super::numbers::{Number, cells, each, of_cells, picked, places, product, strides};
+use super::numbers::{Number, around, cells, each, of_cells, picked, places, product, strides};
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;
 use crate::onnx::node::Node;
@@ -43,6 +43,12 @@ fn along(call: &Call, dims: &Dims, indices: &Dims, input: usize) -> Result<Vec<u
         return Err(call.invalid("indices", indices, format!("dimensions within {dims}")));
     }
     let taken = positions(call, &call.ints(input)?, dims[axis])?;
+    if (0..dims.len()).all(|d| d == axis || indices[d] == dims[d]) {
+        let (_, extent, inner) = around(dims, axis);
+        let line = indices[axis] * inner;
+        let place = |(at, taken): (usize, usize)| (at / line * extent + taken) * inner + at % inner;
+        return Ok(taken.into_iter().enumerate().map(place).collect());
+    }
     let strides = dims.row_major_strides();
     let place = |(index, taken): (Dims, usize)| {
         (0..dims.len()).map(|d| if d == axis { taken } else { index[d] } * strides[d]).sum()

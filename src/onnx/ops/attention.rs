@@ -86,7 +86,12 @@ fn mask_heads(mask: &Value) -> usize {
 
 impl Space {
     /// Values by the softmax of scores, in the dimensions of scores.
-    fn attend(&self, network: &mut Network, node: &Node, [queries, keys, values]: [&Value; 3]) -> Result<Value> {
+    fn attend(
+        &self,
+        network: &mut Network,
+        node: &Node,
+        [queries, keys, values]: [&Value; 3],
+    ) -> Result<Value> {
         let queries = network.reshape(node, queries, self.of_queries(queries.dims[3]))?;
         let keys = network.reshape(node, keys, self.of_keys(keys.dims[3]))?;
         let values = network.reshape(node, values, self.of_keys(values.dims[3]))?;

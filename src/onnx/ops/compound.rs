@@ -4,7 +4,7 @@ use anydnn_backend::{DataType, Dims, Result};
 
 use super::super::network::{Network, Value};
 use super::super::node::Node;
-use super::indexing::part;
+use super::indexing::{check_bytes, part};
 use super::source::axis;
 use super::{floats, known_number};
 use crate::graph::{Attrs, OpKind, normalize_axis};
@@ -95,6 +95,44 @@ pub(super) fn running_sum(network: &mut Network, node: &Node) -> Result<Vec<Valu
     let sums = network.op(node, OpKind::MatMul, &[&flat, &triangle], Attrs::new())?;
     let sums = network.reshape(node, &sums, turned.dims.clone())?;
     Ok(vec![swap(network, &sums)?])
+}
+
+/// `ReverseSequence`: of each sequence so many elements the other way round, gathered from where they are.
+pub(super) fn reverse_sequence(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (src, lengths) = (node.input(0)?, node.input(1)?);
+    check_bytes(node, src)?;
+    let batch = normalize_axis(node.int("batch_axis", 1)?, src.rank())?;
+    let time = normalize_axis(node.int("time_axis", 0)?, src.rank())?;
+    if batch + time != 1 || *lengths.dims != [src.dims[batch]] {
+        return Err(node.unsupported("only sequences along the first two dimensions are read"));
+    }
+    let rows = src.dims[0].saturating_mul(src.dims[1]);
+    if rows == 0 || rows > i32::MAX as usize {
+        return Err(node.unsupported(format!("{rows} elements are not gathered here")));
+    }
+    let lengths = network.converted(node, lengths, DataType::S32)?;
+    let mut dims = [1, 1];
+    dims[batch] = src.dims[batch];
+    let lengths = network.reshape(node, &lengths, Dims::from(dims))?;
+    let [steps, samples] = [time, batch].map(|axis| (axis, src.dims[axis]));
+    let steps = counted(network, node, 2, steps.0, steps.1, DataType::S32)?;
+    let samples = counted(network, node, 2, samples.0, samples.1, DataType::S32)?;
+    let turns = network.op(node, OpKind::Less, &[&steps, &lengths], Attrs::new())?;
+    let one = network.scalar(node, 1.0, &lengths)?;
+    let last = network.op(node, OpKind::Subtract, &[&lengths, &one], Attrs::new())?;
+    let turned = network.op(node, OpKind::Subtract, &[&last, &steps], Attrs::new())?;
+    let from = network.op(node, OpKind::Select, &[&turns, &turned, &steps], Attrs::new())?;
+    // A row of all behind those of the first dimension's elements before it.
+    let inner = network.scalar(node, src.dims[1] as f64, &from)?;
+    let (first, second) = if time == 0 { (&from, &samples) } else { (&samples, &from) };
+    let start = network.op(node, OpKind::Multiply, &[first, &inner], Attrs::new())?;
+    let places = network.op(node, OpKind::Add, &[&start, second], Attrs::new())?;
+    let flat = Dims::from([&[rows], &src.dims[2..]].concat());
+    let flat = network.reshape(node, src, flat)?;
+    let places = network.reshape(node, &places, Dims::from([rows]))?;
+    let attrs = Attrs::new().with("mode", "axis").with("axis", 0_i64);
+    let made = network.op(node, OpKind::Gather, &[&flat, &places], attrs)?;
+    Ok(vec![network.reshape(node, &made, src.dims.clone())?])
 }
 
 /// `OneHot`: one of two values, by whether an index is that of the place.

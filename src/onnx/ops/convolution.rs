@@ -87,8 +87,7 @@ pub(super) fn columns_to_image(network: &mut Network, node: &Node) -> Result<Vec
     let extra: Vec<usize> = (0..image.len()).map(extra).collect();
     let dims: Dims = [batch, rows].into_iter().chain(spatial.iter().copied()).collect();
     let src = network.reshape(node, src, dims)?;
-    let ones: Vec<f64> =
-        (0..rows * taps).map(|i| f64::from(u8::from(i / taps % taps == i % taps))).collect();
+    let ones: Vec<f64> = (0..rows * taps).map(|i| f64::from(u8::from(i / taps % taps == i % taps))).collect();
     let dims: Dims = [rows, 1].into_iter().chain(kernel.iter().copied()).collect();
     let weights = HostTensor::from_f64(dims, src.data_type, &ones)?;
     let weights = network.constant(&format!("{}/places", node.name()), weights)?;

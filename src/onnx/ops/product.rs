@@ -4,9 +4,14 @@ use anydnn_backend::{DataType, Dims, Result};
 
 use super::super::network::{Network, Value};
 use super::super::node::Node;
+use super::super::tensor::{check_size, dims};
 use super::activation::scaled;
-use super::floats;
+use super::{floats, known_ints};
 use crate::graph::{Attrs, OpKind};
+use crate::model::HostTensor;
+
+/// The most elements of a grid.
+const MOST_PLACES: usize = 1 << 24;
 
 pub(super) fn matmul(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let (a, b) = (floats(node, 0)?, floats(node, 1)?);
@@ -94,4 +99,41 @@ pub(super) fn gemm(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
             Ok(vec![network.op(node, OpKind::Add, &[&product, &bias], Attrs::new())?])
         }
     }
+}
+
+/// `AffineGrid`: the places of an image's elements, from -1 to 1 along each dimension, under affine maps.
+pub(super) fn affine_grid(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let maps = floats(node, 0)?;
+    let size = dims(&known_ints(network, node, node.input(1)?, "the image's sizes")?, DataType::F64)?;
+    let rank = size.len().saturating_sub(2);
+    if rank == 0 || *maps.dims != [size[0], rank, rank + 1] {
+        let expected = format!("a map for images of {size}");
+        return Err(node.invalid("maps", &maps.dims, expected));
+    }
+    let aligned = node.flag("align_corners", false)?;
+    let place = |i: usize, extent: usize| {
+        let (i, extent) = (i as f64, extent as f64);
+        match (aligned, extent > 1.0) {
+            (false, _) => (2.0 * i + 1.0) / extent - 1.0,
+            (true, true) => 2.0 * i / (extent - 1.0) - 1.0,
+            (true, false) => -1.0,
+        }
+    };
+    let image = Dims::new(&size[2..]);
+    check_size(&Dims::from([image.elements(), rank + 1]), DataType::F64)?;
+    if image.elements() > MOST_PLACES {
+        return Err(node.unsupported(format!("grids of {image} are not made here")));
+    }
+    let mut places = Vec::with_capacity(image.elements() * (rank + 1));
+    for index in image.indices() {
+        // Coordinates begin with the last dimension.
+        places.extend((0..rank).rev().map(|d| place(index[d], image[d])));
+        places.push(1.0);
+    }
+    let places = HostTensor::from_f64([image.elements(), rank + 1], maps.data_type, &places)?;
+    let places = network.constant(&format!("{}/places", node.name()), places)?;
+    let attrs = Attrs::new().with("transpose_b", true);
+    let grid = network.op(node, OpKind::MatMul, &[&places, maps], attrs)?;
+    let dims = [size[0]].into_iter().chain(image.iter().copied()).chain([rank]).collect();
+    Ok(vec![network.reshape(node, &grid, dims)?])
 }

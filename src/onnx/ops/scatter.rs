@@ -7,6 +7,7 @@ use super::super::host::{element_places, list_places};
 use super::super::network::{Network, Value};
 use super::super::node::Node;
 use super::indexing::check_bytes;
+use super::source::axis;
 use crate::graph::{Attrs, OpKind, normalize_axis};
 use crate::model::HostTensor;
 
@@ -102,4 +103,30 @@ fn at_one_place(network: &mut Network, node: &Node) -> Result<Option<Value>> {
         (is_there(0.0, "places")?, is_there(-(extent as f64), "places from the end")?);
     let is_there = network.op(node, OpKind::Or, &[&from_begin, &from_end], Attrs::new())?;
     network.op(node, OpKind::Select, &[&is_there, &updates, src], Attrs::new()).map(Some)
+}
+
+/// `TensorScatter` of one element along the axis, as a decoder keeps the keys and values of one more token: what is new at its place, and what
+/// was there elsewhere.
+pub(super) fn into_cache(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (src, update) = (node.input(0)?, node.input(1)?);
+    check_bytes(node, src)?;
+    let rank = src.rank();
+    let axis = axis(node, -2, rank)?;
+    let mut expected = src.dims.clone();
+    expected[axis] = 1;
+    let is_linear = node.word("mode", "linear")? == "linear";
+    let Some(at) = node.optional(2).filter(|_| axis > 0 && is_linear && update.dims == expected) else {
+        return Err(
+            node.unsupported(format!("updates of {} to {} are not written here", update.dims, src.dims))
+        );
+    };
+    let mut dims = vec![1; rank];
+    dims[0] = src.dims[0];
+    let at = network.reshape(node, at, Dims::from(dims.clone()))?;
+    (dims[0], dims[axis]) = (1, src.dims[axis]);
+    let places: Vec<f64> = (0..src.dims[axis]).map(|place| place as f64).collect();
+    let places = HostTensor::from_f64(Dims::from(dims), at.data_type, &places)?;
+    let places = network.constant(&format!("{}/places", node.name()), places)?;
+    let here = network.op(node, OpKind::Equal, &[&places, &at], Attrs::new())?;
+    Ok(vec![network.op(node, OpKind::Select, &[&here, update, src], Attrs::new())?])
 }

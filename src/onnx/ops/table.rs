@@ -11,8 +11,8 @@ use super::super::known::Import;
 use super::super::node::Node;
 use super::super::program::{PARTS, nchwc};
 use super::{
-    activation, attention, blocks, compound, convolution, einsum, elementwise, fused, grouped, heads, indexing,
-    integers, logic, movement, normalization, pooling, product, quantization, quantized, recurrent,
+    activation, attention, blocks, compound, convolution, einsum, elementwise, fused, grouped, heads,
+    indexing, integers, logic, movement, normalization, pooling, product, quantization, quantized, recurrent,
     reduction, resize, scatter, source,
 };
 
@@ -148,7 +148,7 @@ const FUNCTION: Operator = graph("", activation::plain);
 const OPERATORS: &[Operator] = &[
     exact("Abs", host::unary, activation::plain),
     exact("Add", host::binary, elementwise::binary),
-    known("AffineGrid", host::affine_grid),
+    partly("AffineGrid", host::affine_grid, product::affine_grid),
     exact("And", host::binary, logic::truth),
     partly("ArgMax", host::arg, compound::extreme_index),
     partly("ArgMin", host::arg, compound::extreme_index),
@@ -271,7 +271,7 @@ const OPERATORS: &[Operator] = &[
     exact("Relu", host::unary, activation::plain),
     view("Reshape", host::reshape, movement::reshape),
     partly("Resize", host::resize, resize::resize).on_execution(),
-    known("ReverseSequence", host::reverse_sequence).always(),
+    moves("ReverseSequence", host::reverse_sequence, compound::reverse_sequence),
     known("RoiAlign", host::roi_align),
     partly("RotaryEmbedding", host::rotary_embedding, attention::rotary).on_execution(),
     exact("Round", host::unary, activation::plain),
@@ -296,7 +296,7 @@ const OPERATORS: &[Operator] = &[
     exact("Sub", host::binary, elementwise::binary),
     exact("Sum", host::variadic, elementwise::variadic),
     graph("Swish", activation::swish),
-    known("TensorScatter", host::tensor_scatter).always(),
+    moves("TensorScatter", host::tensor_scatter, scatter::into_cache),
     known("TfIdfVectorizer", host::term_frequencies),
     partly("ThresholdedRelu", host::unary, activation::thresholded),
     moves("Tile", host::tile, indexing::tile),

@@ -1,0 +1,194 @@
+//! Results that are weighted sums of few elements, the same ones for every channel of an image.
+
+use std::ops::Range;
+
+use anydnn_backend::{DataType, Dims, Result};
+
+use crate::model::HostTensor;
+
+/// Planes that are read at once, if their elements are read as often as it takes to put them side by side, and how many are too few for it.
+const LANES: usize = 16;
+const FEW: usize = 4;
+
+/// For each result of a plane its elements and their weights.
+#[derive(Debug, Default)]
+pub(super) struct Mix {
+    /// Where the elements of each result end.
+    ends: Vec<usize>,
+    places: Vec<usize>,
+    weights: Vec<f64>,
+    /// Whether the greatest weighed element is the result in place of their sum.
+    takes_greatest: bool,
+}
+
+impl Mix {
+    /// Of which the greatest weighed elements are the results.
+    pub(super) fn greatest() -> Self {
+        Self { takes_greatest: true, ..Self::default() }
+    }
+
+    /// One more element of the result that is open.
+    pub(super) fn add(&mut self, place: usize, weight: f64) {
+        self.places.push(place);
+        self.weights.push(weight);
+    }
+
+    /// Ends a result.
+    pub(super) fn end(&mut self) {
+        self.ends.push(self.places.len());
+    }
+
+    /// How many elements all results have.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The results of planes of so many elements one behind the other.
+    fn apply<T: Real>(&self, planes: &[T], size: usize, made: &mut Vec<T>) {
+        let weights: Vec<T> = self.weights.iter().map(|&weight| T::of(weight)).collect();
+        let results = self.ends.len();
+        // Several planes side by side are read at once.
+        let mut lines = vec![[T::of(0.0); LANES]; size];
+        for part in planes.chunks(size.max(1) * LANES) {
+            let count = part.len() / size.max(1);
+            if count < FEW || self.places.len() < size {
+                part.chunks_exact(size.max(1)).for_each(|plane| {
+                    made.extend(self.each(&weights, |place| [plane[place]]).map(|[result]| result));
+                });
+                continue;
+            }
+            for (lane, plane) in part.chunks_exact(size).enumerate() {
+                lines.iter_mut().zip(plane).for_each(|(line, &element)| line[lane] = element);
+            }
+            let base = made.len();
+            made.resize(base + count * results, T::of(0.0));
+            for (at, line) in self.each(&weights, |place| lines[place]).enumerate() {
+                for (lane, &result) in line[..count].iter().enumerate() {
+                    made[base + lane * results + at] = result;
+                }
+            }
+        }
+    }
+
+    /// The results one after the other, each of as many planes as `read` gives elements at a place.
+    fn each<T: Real, const N: usize>(
+        &self,
+        weights: &[T],
+        read: impl Fn(usize) -> [T; N],
+    ) -> impl Iterator<Item = [T; N]> {
+        let mut first = 0;
+        self.ends.iter().map(move |&end| {
+            let taps = self.places[first..end].iter().zip(&weights[first..end]);
+            first = end;
+            let start = T::of(if self.takes_greatest { f64::NEG_INFINITY } else { 0.0 });
+            taps.fold([start; N], |mut results, (&place, &weight)| {
+                for (result, element) in results.iter_mut().zip(read(place)) {
+                    *result = if self.takes_greatest {
+                        result.larger(weight.times(element, T::of(0.0)))
+                    } else {
+                        weight.times(element, *result)
+                    };
+                }
+                results
+            })
+        })
+    }
+}
+
+/// Planes in the type that their sums are made in: f32, or f64 where the source has that.
+pub(super) enum Planes {
+    Single(Vec<f32>),
+    Double(Vec<f64>),
+}
+
+impl Planes {
+    pub(super) fn of(src: &HostTensor) -> Self {
+        match src.data_type() {
+            DataType::F64 => Self::Double(src.to_f64s()),
+            _ => Self::Single(src.to_f32s()),
+        }
+    }
+
+    /// Nothing yet, with room for so many results.
+    pub(super) fn like(&self, results: usize) -> Self {
+        match self {
+            Self::Single(_) => Self::Single(Vec::with_capacity(results)),
+            Self::Double(_) => Self::Double(Vec::with_capacity(results)),
+        }
+    }
+
+    /// Adds the results of some planes, of `size` elements each, to `made`.
+    pub(super) fn mix(&self, planes: Range<usize>, size: usize, mix: &Mix, made: &mut Self) {
+        let range = planes.start * size..planes.end * size;
+        match (self, made) {
+            (Self::Single(from), Self::Single(to)) => mix.apply(&from[range], size, to),
+            (Self::Double(from), Self::Double(to)) => mix.apply(&from[range], size, to),
+            _ => {}
+        }
+    }
+
+    /// Zeros of the same type.
+    pub(super) fn zeros(&self, count: usize) -> Self {
+        match self {
+            Self::Single(_) => Self::Single(vec![0.0; count]),
+            Self::Double(_) => Self::Double(vec![0.0; count]),
+        }
+    }
+
+    /// Takes so many of another one's elements from a place on, to a place.
+    pub(super) fn put(&mut self, at: usize, other: &Self, from: usize, count: usize) {
+        match (self, other) {
+            (Self::Single(to), Self::Single(other)) => {
+                to[at..at + count].copy_from_slice(&other[from..from + count]);
+            }
+            (Self::Double(to), Self::Double(other)) => {
+                to[at..at + count].copy_from_slice(&other[from..from + count]);
+            }
+            _ => {}
+        }
+    }
+
+    /// The results as a tensor of a type.
+    pub(super) fn tensor(self, dims: Dims, data_type: DataType) -> Result<HostTensor> {
+        match self {
+            Self::Single(made) if data_type == DataType::F32 => HostTensor::from_f32(dims, &made),
+            Self::Single(made) => {
+                let made: Vec<f64> = made.into_iter().map(f64::from).collect();
+                HostTensor::from_f64(dims, data_type, &made)
+            }
+            Self::Double(made) => HostTensor::from_f64(dims, data_type, &made),
+        }
+    }
+}
+
+/// What sums are made in.
+trait Real: Copy {
+    fn of(value: f64) -> Self;
+    /// A weight times an element, added to a sum.
+    fn times(self, element: Self, sum: Self) -> Self;
+    fn larger(self, other: Self) -> Self;
+}
+
+impl Real for f32 {
+    fn of(value: f64) -> Self {
+        value as Self
+    }
+    fn times(self, element: Self, sum: Self) -> Self {
+        self * element + sum
+    }
+    fn larger(self, other: Self) -> Self {
+        self.max(other)
+    }
+}
+
+impl Real for f64 {
+    fn of(value: f64) -> Self {
+        value
+    }
+    fn times(self, element: Self, sum: Self) -> Self {
+        self * element + sum
+    }
+    fn larger(self, other: Self) -> Self {
+        self.max(other)
+    }
+}
