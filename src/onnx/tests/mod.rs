@@ -1,6 +1,7 @@
 //! Small models, written with the reader's own messages, on the host.
 
 mod bad_input;
+mod both;
 mod conformance;
 mod control;
 mod decomposed;
