@@ -190,25 +190,45 @@ impl List {
                 "SOURCES_STEP",
                 each(&|o| always(o.address.coefficient(LOOPS - 1).unwrap_or(0)).to_string()),
             )
-            .define("EACH_KIND(DO)", &*KINDS);
+            .define("EACH_KIND(DO)", &*KINDS)
+            .define("EACH_CHEAP(DO)", &CHEAP_KINDS.0)
+            .define("IS_CHEAP(kind)", format_args!("({}u >> (kind) & 1)", CHEAP_KINDS.1));
     }
 }
 
-/// The cases of all kinds.
-static KINDS: LazyLock<String> = LazyLock::new(|| {
+/// The functions, and the joins, that are so cheap that the loads and stores of another loop take longer. Each is there twice more, which the
+/// program takes longer to compile: those that networks have beside other steps most.
+const CHEAP: [&str; 2] = ["clamp", "relu"];
+const CHEAP_JOINS: [(BinaryAlgorithm, bool); 3] =
+    [(BinaryAlgorithm::Add, false), (BinaryAlgorithm::Multiply, false), (BinaryAlgorithm::Subtract, false)];
+
+/// The cases of all kinds, with whether they are cheap.
+fn cases() -> impl Iterator<Item = (String, bool)> {
     let functions = FUNCTIONS.iter().map(|name| {
         let known = Eltwise::TABLE.iter().find(|function| function.name == *name);
         let parameters = known.map_or(0, |function| function.parameters.len());
         let arguments = ["v", "alpha", "beta"];
-        format!("eltwise_{name}({})", arguments[..=parameters].join(", "))
+        (format!("eltwise_{name}({})", arguments[..=parameters].join(", ")), CHEAP.contains(name))
     });
     let joins = JOINS.iter().map(|(algorithm, reversed)| {
         let arguments = if *reversed { "x, v" } else { "v, x" };
-        format!("binary_{}({arguments})", algorithm.name())
+        (format!("binary_{}({arguments})", algorithm.name()), CHEAP_JOINS.contains(&(*algorithm, *reversed)))
     });
-    let all = functions.chain(joins).chain(["v + alpha * (x - beta)".into()]);
-    let cases = all.enumerate().map(|(kind, expression)| format!("case {kind}: DO({expression})"));
+    functions.chain(joins).chain([("v + alpha * (x - beta)".into(), false)])
+}
+
+/// The cases of all kinds.
+static KINDS: LazyLock<String> = LazyLock::new(|| {
+    let cases = cases().enumerate().map(|(kind, (expression, _))| format!("case {kind}: DO({expression})"));
     cases.collect::<Vec<_>>().join(" ")
+});
+
+/// Those of the cheap ones, and a number with a bit for each of these.
+static CHEAP_KINDS: LazyLock<(String, u32)> = LazyLock::new(|| {
+    let cheap = cases().enumerate().filter(|(_, (_, is_cheap))| *is_cheap);
+    let cheap: Vec<(usize, String)> = cheap.map(|(kind, (expression, _))| (kind, expression)).collect();
+    let text = cheap.iter().map(|(kind, expression)| format!("case {kind}: DO({expression})"));
+    (text.collect::<Vec<_>>().join(" "), cheap.iter().map(|(kind, _)| 1 << kind).sum())
 });
 
 #[cfg(test)]

@@ -80,3 +80,32 @@ fn large_results_stream() {
     let list = [builder.clone(), builder.attributes(relu)].map(|builder| builder.build().unwrap());
     check_everywhere(&list, |_| None);
 }
+
+/// Cheap steps go with others, before and behind them, whatever their operands lie like.
+#[test]
+fn cheap_steps_go_along() {
+    let whole = || f32(&[3, 5, 149]);
+    let operands = [&[3, 5, 149][..], &[1, 1, 1], &[1, 5, 1], &[1, 1, 149], &[3, 5, 149]];
+    let join = |algorithm, at: usize| PostOp::binary(algorithm, f32(operands[at % operands.len()]));
+    let relu = || PostOp::Eltwise(Eltwise::Relu);
+    let clamp = || PostOp::Eltwise(Eltwise::Clamp { min: -0.5, max: 0.75 });
+    let tanh = || PostOp::Eltwise(Eltwise::Tanh);
+    let mut list = Vec::new();
+    for at in 0..operands.len() {
+        let [add, multiply, subtract] =
+            [BinaryAlgorithm::Add, BinaryAlgorithm::Multiply, BinaryAlgorithm::Subtract].map(|way| join(way, at));
+        let chains = [
+            vec![relu()],
+            vec![multiply.clone(), relu()],
+            vec![tanh(), subtract.clone(), clamp()],
+            vec![subtract, multiply, tanh(), add, relu(), tanh()],
+        ];
+        for post_ops in chains {
+            let attributes = post_ops.into_iter().fold(Attributes::default(), Attributes::with_post_op);
+            let second = f32(operands[(at + 1) % operands.len()]);
+            let desc = PrimitiveDesc::builder(binary(BinaryAlgorithm::Add)).src(whole()).src(second);
+            list.push(desc.attributes(attributes).build().expect("a description"));
+        }
+    }
+    check_everywhere(&list, |_| None);
+}
