@@ -47,7 +47,7 @@ static inline V moved(const V v, const int by) {
     IF_GATED(V g##j;)                                                                                                    \
     {                                                                                                                    \
         const idx lane = first;                                                                                          \
-        b##j = DEQ_WEIGHTS(LD_WEIGHTS(b_at + lane, n), scaled);                                                          \
+        b##j = MEANING(j, LD_WEIGHTS(b_at + lane, n), scaled);                                                           \
         IF_GATED(g##j = DEQ_SRC1(LD_SRC1(g_at + lane, n), scaled);)                                                      \
     }
 #define MULTIPLY_ROW(i)                                                                                                  \
@@ -57,7 +57,7 @@ static inline V moved(const V v, const int by) {
         EACH_V(MULTIPLY, i)                                                                                              \
     }
 #define MULTIPLY(i, j)                                                                                                   \
-    sum##i##_##j += a * b##j;                                                                                            \
+    SUM(i, j) += a * b##j;                                                                                               \
     IF_GATED(gate##i##_##j += a * g##j;)
 #define FINISH_ROW(i)                                                                                                    \
     if (first_m + i < M_SIZE) {                                                                                          \
@@ -85,14 +85,59 @@ static inline V moved(const V v, const int by) {
 #else
 #define FETCH_AHEAD
 #endif
-#define EACH_K(LOAD_ALL)                                                                                                 \
+#if GROUPED
+// Scales and zero points stay in registers for the GROUP terms that have the same ones; where registers are left the sums of a group, too, whose
+// scale waits for its end.
+#define FACTORS_WHOLE(i, j) FACTORS(j, 16 * j, COLUMNS(j))
+#if HAS_VECTOR
+#define FACTORS_PART(i, j) FACTORS(j, min(16 * j, columns - 16), 16)
+#else
+#define FACTORS_PART(i, j) FACTORS(j, 16 * j, COLUMNS(j))
+#endif
+#define FACTORS(j, first, n)                                                                                             \
+    V zero##j, scale##j;                                                                                                 \
+    {                                                                                                                    \
+        const idx lane = first, k = first_k;                                                                             \
+        zero##j = ZERO_OF_GROUP(n);                                                                                      \
+        scale##j = LD_SCALE_WEIGHTS(OFF_SCALE_WEIGHTS, n);                                                               \
+    }
+#if SUMS_OF_GROUPS
+#define MEANING(j, x, n) ((x) - zero##j)
+#define START_GROUP(i) EACH_V(START_PART, i)
+#define START_PART(i, j) V part##i##_##j = (V)(0);
+#define ADD_GROUP(i) EACH_V(ADD_PART, i)
+#define ADD_PART(i, j) sum##i##_##j += part##i##_##j * scale##j;
+#define SUM(i, j) part##i##_##j
+#else
+#define MEANING(j, x, n) (((x) - zero##j) * scale##j)
+#define START_GROUP(i)
+#define ADD_GROUP(i)
+#endif
+#define EACH_K(KIND)                                                                                                     \
+    for (idx first_k = 0; first_k < K_SIZE; first_k += GROUP) {                                                          \
+        EACH_V(FACTORS_##KIND, 0)                                                                                        \
+        EACH_M(START_GROUP)                                                                                              \
+        for (idx k = first_k; k < first_k + GROUP; ++k) {                                                                \
+            EACH_V(LOAD_##KIND, 0)                                                                                       \
+            EACH_M(MULTIPLY_ROW)                                                                                         \
+            b_at += K_STEP_WEIGHTS;                                                                                      \
+        }                                                                                                                \
+        EACH_M(ADD_GROUP)                                                                                                \
+    }
+#else
+#define MEANING(j, x, n) DEQ_WEIGHTS(x, n)
+#define EACH_K(KIND)                                                                                                     \
     for (idx k = 0; k < K_SIZE; ++k) {                                                                                   \
-        EACH_V(LOAD_ALL, 0)                                                                                              \
+        EACH_V(LOAD_##KIND, 0)                                                                                           \
         FETCH_AHEAD                                                                                                      \
         EACH_M(MULTIPLY_ROW)                                                                                             \
         b_at += K_STEP_WEIGHTS;                                                                                          \
         IF_GATED(g_at += K_STEP_SRC1;)                                                                                   \
     }
+#endif
+#ifndef SUM
+#define SUM(i, j) sum##i##_##j
+#endif
 
 #if BY_BLOCKS
 // Weights that no cache holds: a few terms of all the item's panels at a time, so that memory is read in runs, and by all rows while the
@@ -181,11 +226,11 @@ __kernel void matmul_vector(PARAMS) {
         }
 #if !WHOLE_PANELS
         if (columns < PANEL) {
-            EACH_K(LOAD_PART)
+            EACH_K(PART)
         } else
 #endif
         {
-            EACH_K(LOAD_WHOLE)
+            EACH_K(WHOLE)
         }
         EACH_M(FINISH_ROW)
     }

@@ -229,6 +229,19 @@ impl<'a> Shape<'a> {
         if self.gate.is_some() { &["WEIGHTS", "SRC1"] } else { &["WEIGHTS"] }
     }
 
+    /// The terms that have the same scales and zero points of the weights, where these are more than one and less than all.
+    fn group(&self) -> Option<usize> {
+        let terms = self.weights.dims()[self.weights.rank() - 2];
+        let parts = |arg| {
+            let factors = self.desc.find(arg)?;
+            factors.rank().checked_sub(2).map(|axis| factors.dims()[axis])
+        };
+        let scales = parts(Arg::ScaleOf(Quantized::Weights))?;
+        let points = parts(Arg::ZeroPointOf(Quantized::Weights)).unwrap_or(1);
+        let fits = (1..terms).contains(&scales) && scales > 1 && terms.is_multiple_of(scales);
+        (fits && (points == 1 || points == scales)).then(|| terms / scales)
+    }
+
     /// Whether all matrices of weights have their elements side by side along a loop.
     fn weights_along(&self, space: &Space, variable: usize) -> bool {
         self.matrices().iter().all(|name| is_contiguous(space, name, variable))
@@ -570,6 +583,8 @@ impl<'a> Shape<'a> {
         } else {
             (item_panels, blocks)
         };
+        let has_points = space.find("ZERO_WEIGHTS").is_some();
+        let group = if by_blocks || self.gate.is_some() { None } else { self.group() };
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         panels::repetitions(&mut source, tile, width / CPU_LANES);
         source
@@ -581,6 +596,13 @@ impl<'a> Shape<'a> {
             .define("WHOLE_COLUMNS", i32::from(n.is_multiple_of(width)))
             .define("FETCHES", i32::from(fetches))
             .define("BY_BLOCKS", i32::from(by_blocks))
+            .define("GROUPED", i32::from(group.is_some()))
+            .number_of("GROUP", group.unwrap_or(1))
+            .define("SUMS_OF_GROUPS", i32::from(tile <= 2))
+            .define(
+                "ZERO_OF_GROUP(n)",
+                if has_points { "LD_ZERO_WEIGHTS(OFF_ZERO_WEIGHTS, n)" } else { "(V)(0)" },
+            )
             .number_of("M_BLOCK", block)
             .number_of("ITEM_PANELS", item_panels)
             .number_of("PANELS", panels_of_rows)

@@ -10,7 +10,7 @@ use anydnn_backend::{
 use super::Shape;
 use crate::capability::Feature;
 use crate::plan::{DeviceTraits, KernelPlan};
-use crate::primitive::tests::{check_on, f32, gpu, planned, sweep};
+use crate::primitive::tests::{check_on, check_those, cpu, f32, gpu, planned, sweep};
 use crate::primitive::{Wanted, choices};
 use crate::testing::{engines_for, shared_test_engines};
 
@@ -293,6 +293,38 @@ fn random_products_of_few_bits_mean_the_same() {
                     check_on(&engine, choice.plan, small);
                 }
             }
+        }
+    }
+}
+
+/// Scales and zero points of a group of terms stay in registers on processors, with the sums of the group where rows are few.
+#[test]
+fn groups_of_terms_share_their_factors() {
+    let (u4, s8, u8) = (DataType::U4, DataType::S8, DataType::U8);
+    for (rows, columns, bits, zero) in [
+        (1, 48, u4, Some(u4)),
+        (2, 150, u4, None),
+        (1, 150, u8, Some(u8)),
+        (5, 66, s8, None),
+        (3, 16, u4, Some(u4)),
+        (1, 9, u8, Some(u8)),
+    ] {
+        let terms = 96;
+        for (count, points) in [(3, 3), (6, 1)] {
+            let dequantize = Dequantize {
+                operand: Quantized::Weights,
+                scale: Some(f32(&[count, columns])),
+                zero_point: zero.map(|data_type| typed(&[points, columns], data_type)),
+            };
+            let attributes = Attributes::default().with_dequantize(dequantize);
+            let builder = matmul(f32(&[rows, terms]), typed(&[terms, columns], bits)).attributes(attributes);
+            let plan = planned(builder.clone(), &cpu());
+            assert_eq!(plan.implementation, "ocl:matmul:vector");
+            assert!(
+                defines(&plan, "GROUPED 1")
+                    && defines(&plan, &format!("SUMS_OF_GROUPS {}", i32::from(rows <= 2)))
+            );
+            check_those(&builder.build().expect("a product"), |name| name.ends_with("vector"));
         }
     }
 }

@@ -93,7 +93,8 @@ fn cheap_steps_go_along() {
     let mut list = Vec::new();
     for at in 0..operands.len() {
         let [add, multiply, subtract] =
-            [BinaryAlgorithm::Add, BinaryAlgorithm::Multiply, BinaryAlgorithm::Subtract].map(|way| join(way, at));
+            [BinaryAlgorithm::Add, BinaryAlgorithm::Multiply, BinaryAlgorithm::Subtract]
+                .map(|way| join(way, at));
         let chains = [
             vec![relu()],
             vec![multiply.clone(), relu()],
