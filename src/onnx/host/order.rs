@@ -64,11 +64,9 @@ pub(in crate::onnx) fn top_k(call: &mut Call) -> Result<Vec<HostTensor>> {
     call.take(&dims, src.data_type())?;
     let lines = Lines { outer, extent, inner, count };
     let taken = match keys(src, largest).filter(|_| u32::try_from(extent).is_ok()) {
-        Some(keys) => lines.first(
-            |at, i| u64::from(keys[at]) << 32 | i as u64,
-            |a, b| a.cmp(b),
-            |&key| key as u32 as usize,
-        ),
+        Some(keys) => {
+            lines.first(|at, i| u64::from(keys[at]) << 32 | i as u64, Ord::cmp, |&key| key as u32 as usize)
+        }
         None => each!(src, values => {
             // Of equal ones the first comes first.
             let first = |a: &(_, usize), b: &(_, usize)| {
@@ -201,11 +199,10 @@ fn like<T: Number>(_: &[T], value: f64) -> T {
 pub(in crate::onnx) fn non_zero(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
     let found: Vec<usize> = each!(src, values => {
-        let zero = like(&values, 0.0);
-        values.iter().enumerate().filter(|(_, value)| **value != zero).map(|(place, _)| place).collect()
+        values.iter().enumerate().filter(|(_, value)| value.real() != 0.0).map(|(place, _)| place).collect()
     });
     let mut rows = Vec::with_capacity(src.dims().len() * found.len());
-    for (stride, &extent) in src.dims().row_major_strides().into_iter().zip(src.dims().iter()) {
+    for (stride, &extent) in src.dims().row_major_strides().iter().zip(src.dims().iter()) {
         rows.extend(found.iter().map(|place| (place / stride % extent) as i64));
     }
     Ok(vec![indices([src.dims().len(), found.len()], &rows)?])

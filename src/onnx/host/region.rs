@@ -49,17 +49,14 @@ pub(in crate::onnx) fn roi_align(call: &mut Call) -> Result<Vec<HostTensor>> {
                     made.ok_or_else(|| call.node.unsupported("so many places of a region are not read"))
                 };
                 let (down, along) = (places(top, high, rows, height)?, places(left, wide, columns, width)?);
-                if greatest && (down.steps() * along.steps()).saturating_mul(4) > 64 * MOST_TAPS {
+                if greatest && (down.steps() * along.steps()).saturating_mul(4) > 4 * MOST_TAPS {
                     let why = "the greatest of so many places of a region is not computed";
                     return Err(call.node.unsupported(why));
                 }
                 for bin in 0..bins {
                     let (rows, columns) = (down.bin(bin / columns), along.bin(bin % columns));
-                    if greatest {
-                        each_corner(&mut mix, rows, columns, width)
-                    } else {
-                        mean(&mut mix, rows, columns, width)
-                    }
+                    let add = if greatest { each_corner } else { mean };
+                    add(&mut mix, rows, columns, width);
                     mix.end();
                 }
                 taken.push(at);
@@ -80,11 +77,14 @@ pub(in crate::onnx) fn roi_align(call: &mut Call) -> Result<Vec<HostTensor>> {
 /// Elements that are weighed before their sums are made.
 const MOST_TAPS: usize = 1 << 20;
 
+/// The elements around a place along a dimension, with their weights; none where the place is too far outside.
+type Neighbours = Option<[(usize, f64); 2]>;
+
 /// The places along a dimension that a region's parts are read at, each as two neighbours with their weights: none beyond one outside the
 /// image, the nearest ones up to there.
 struct Places {
     each: usize,
-    places: Vec<Option<[(usize, f64); 2]>>,
+    places: Vec<Neighbours>,
 }
 
 impl Places {
@@ -112,18 +112,13 @@ impl Places {
         self.places.len()
     }
 
-    fn bin(&self, number: usize) -> &[Option<[(usize, f64); 2]>] {
+    fn bin(&self, number: usize) -> &[Neighbours] {
         &self.places[number * self.each..][..self.each]
     }
 }
 
 /// Every corner around every place of a part, of which the greatest counts; what lies outside counts as zero.
-fn each_corner(
-    mix: &mut Mix,
-    rows: &[Option<[(usize, f64); 2]>],
-    columns: &[Option<[(usize, f64); 2]>],
-    width: usize,
-) {
+fn each_corner(mix: &mut Mix, rows: &[Neighbours], columns: &[Neighbours], width: usize) {
     for row in rows {
         for column in columns {
             let (Some(row), Some(column)) = (row, column) else {
@@ -140,13 +135,8 @@ fn each_corner(
 }
 
 /// The mean of all places of a part: each row and each column counts with the sum of its weights.
-fn mean(
-    mix: &mut Mix,
-    rows: &[Option<[(usize, f64); 2]>],
-    columns: &[Option<[(usize, f64); 2]>],
-    width: usize,
-) {
-    let summed = |places: &[Option<[(usize, f64); 2]>]| {
+fn mean(mix: &mut Mix, rows: &[Neighbours], columns: &[Neighbours], width: usize) {
+    let summed = |places: &[Neighbours]| {
         let mut sums: Vec<(usize, f64)> = Vec::new();
         // Places go one way, so that equal ones come soon after one another.
         for &(place, weight) in places.iter().flatten().flatten() {

@@ -61,7 +61,8 @@ pub(in crate::onnx) fn grid_sample(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (size, strides) = (product(image), Dims::new(image).row_major_strides());
     let mut made = planes.like(dims.elements());
     // The elements that count, with their weights, one dimension after the other.
-    let (mut taps, mut next): (Vec<(usize, f64)>, Vec<(usize, f64)>) = (Vec::new(), Vec::new());
+    let mut taps: Vec<(usize, f64)> = Vec::new();
+    let mut next = Vec::new();
     for n in 0..batch {
         let mut mix = Mix::default();
         for place in grid[n * points * rank..(n + 1) * points * rank].chunks_exact(rank) {

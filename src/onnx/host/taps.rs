@@ -49,10 +49,10 @@ impl Mix {
         let results = self.ends.len();
         // Several planes side by side are read at once.
         let mut lines = vec![[T::of(0.0); LANES]; size];
-        for part in planes.chunks(size.max(1) * LANES) {
-            let count = part.len() / size.max(1);
+        for part in planes.chunks(size * LANES) {
+            let count = part.len() / size;
             if count < FEW || self.places.len() < size {
-                part.chunks_exact(size.max(1)).for_each(|plane| {
+                part.chunks_exact(size).for_each(|plane| {
                     made.extend(self.each(&weights, |place| [plane[place]]).map(|[result]| result));
                 });
                 continue;
@@ -120,7 +120,11 @@ impl Planes {
     /// Adds the results of some planes, of `size` elements each, to `made`.
     pub(super) fn mix(&self, planes: Range<usize>, size: usize, mix: &Mix, made: &mut Self) {
         let range = planes.start * size..planes.end * size;
+        let results = planes.len() * mix.ends.len();
         match (self, made) {
+            // Of planes without elements there is nothing.
+            (_, Self::Single(to)) if size == 0 => to.resize(to.len() + results, 0.0),
+            (_, Self::Double(to)) if size == 0 => to.resize(to.len() + results, 0.0),
             (Self::Single(from), Self::Single(to)) => mix.apply(&from[range], size, to),
             (Self::Double(from), Self::Double(to)) => mix.apply(&from[range], size, to),
             _ => {}
@@ -190,5 +194,45 @@ impl Real for f64 {
     }
     fn larger(self, other: Self) -> Self {
         self.max(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Planes that are read side by side give what each of them gives by itself, whatever their number is.
+    #[test]
+    fn planes_side_by_side_give_what_each_gives() {
+        let size = 7;
+        for mut mix in [Mix::default(), Mix::greatest()] {
+            for result in 0..9_usize {
+                // The last one has no elements.
+                (0..8 - result).for_each(|tap| mix.add((3 * result + tap) % size, 0.5 - tap as f64));
+                mix.end();
+            }
+            for count in [1, 4, 16, 37] {
+                let planes: Vec<f32> = (0..count * size).map(|i| (i * i % 11) as f32 - 5.0).collect();
+                let planes = Planes::Single(planes);
+                let (mut together, mut apart) = (planes.like(0), planes.like(0));
+                planes.mix(0..count, size, &mix, &mut together);
+                (0..count).for_each(|plane| planes.mix(plane..plane + 1, size, &mix, &mut apart));
+                let dims = Dims::from([count, 9]);
+                let [together, apart] =
+                    [together, apart].map(|made| made.tensor(dims.clone(), DataType::F32));
+                assert_eq!(together.unwrap().to_f32s(), apart.unwrap().to_f32s());
+            }
+        }
+    }
+
+    #[test]
+    fn planes_without_elements_give_zeros() {
+        let mut mix = Mix::default();
+        mix.end();
+        mix.end();
+        let planes = Planes::Double(Vec::new());
+        let mut made = planes.like(0);
+        planes.mix(0..3, 0, &mix, &mut made);
+        assert_eq!(made.tensor(Dims::from([3, 2]), DataType::F64).unwrap().to_f64s(), [0.0; 6]);
     }
 }
