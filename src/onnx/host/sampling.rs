@@ -29,6 +29,9 @@ enum Outside {
     Reflection,
 }
 
+/// Places whose elements and weights are held at a time.
+const POINTS: usize = 1 << 16;
+
 /// Images read at the places of a grid, which go from -1 to 1 along each dimension, the last first.
 pub(in crate::onnx) fn grid_sample(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (src, grid) = (call.tensor(0)?, call.tensor(1)?);
@@ -59,13 +62,14 @@ pub(in crate::onnx) fn grid_sample(call: &mut Call) -> Result<Vec<HostTensor>> {
     call.take(&dims, src.data_type())?;
     let (planes, grid) = (Planes::of(src), grid.to_f64s());
     let (size, strides) = (product(image), Dims::new(image).row_major_strides());
-    let mut made = planes.like(dims.elements());
+    let mut made = planes.zeros(dims.elements());
     // The elements that count, with their weights, one dimension after the other.
     let mut taps: Vec<(usize, f64)> = Vec::new();
     let mut next = Vec::new();
-    for n in 0..batch {
+    for (n, start) in (0..batch).flat_map(|n| (0..points).step_by(POINTS).map(move |start| (n, start))) {
         let mut mix = Mix::default();
-        for place in grid[n * points * rank..(n + 1) * points * rank].chunks_exact(rank) {
+        let count = POINTS.min(points - start);
+        for place in grid[(n * points + start) * rank..][..count * rank].chunks_exact(rank) {
             taps.clear();
             taps.push((0, 1.0));
             for d in 0..rank {
@@ -81,7 +85,11 @@ pub(in crate::onnx) fn grid_sample(call: &mut Call) -> Result<Vec<HostTensor>> {
             taps.iter().for_each(|&(place, weight)| mix.add(place, weight));
             mix.end();
         }
-        planes.mix(n * channels..(n + 1) * channels, size, &mix, &mut made);
+        let mut part = planes.like(channels * count);
+        planes.mix(n * channels..(n + 1) * channels, size, &mix, &mut part);
+        for c in 0..channels {
+            made.put((n * channels + c) * points + start, &part, c * count, count);
+        }
     }
     Ok(vec![made.tensor(dims, src.data_type())?])
 }

@@ -9,6 +9,8 @@ use crate::model::HostTensor;
 /// Planes that are read at once, if their elements are read as often as it takes to put them side by side, and how many are too few for it.
 const LANES: usize = 16;
 const FEW: usize = 4;
+/// The most elements of a plane of which so many stay in a cache.
+const NEAR: usize = 1 << 17;
 
 /// For each result of a plane its elements and their weights.
 #[derive(Debug, Default)]
@@ -48,10 +50,11 @@ impl Mix {
         let weights: Vec<T> = self.weights.iter().map(|&weight| T::of(weight)).collect();
         let results = self.ends.len();
         // Several planes side by side are read at once.
-        let mut lines = vec![[T::of(0.0); LANES]; size];
+        let pays = self.places.len() >= size && size <= NEAR;
+        let mut lines = vec![[T::of(0.0); LANES]; if pays { size } else { 0 }];
         for part in planes.chunks(size * LANES) {
             let count = part.len() / size;
-            if count < FEW || self.places.len() < size {
+            if count < FEW || !pays {
                 part.chunks_exact(size).for_each(|plane| {
                     made.extend(self.each(&weights, |place| [plane[place]]).map(|[result]| result));
                 });

@@ -11,6 +11,9 @@ use super::heads::{heads, joined, rotated, split, turned};
 use crate::graph::{Attrs, OpKind};
 use crate::model::HostTensor;
 
+/// The most numbers that are put behind a mask which is shorter than the keys.
+const MOST_MISSING: usize = 1 << 24;
+
 /// How the heads of queries share those of keys and values: `[batch, heads, queries, keys]` and the dimensions that scores are computed in.
 struct Space {
     full: [usize; 4],
@@ -171,6 +174,9 @@ impl Space {
             let mut missing = mask.dims.to_vec();
             missing[mask.rank() - 1] = total - own;
             let missing = Dims::from(missing);
+            if missing.elements() > MOST_MISSING {
+                return Err(node.unsupported(format!("{missing} numbers behind a mask are not filled in")));
+            }
             let hidden = vec![if is_truth { 0.0 } else { f64::NEG_INFINITY }; missing.elements()];
             let hidden = HostTensor::from_f64(missing, mask.data_type, &hidden)?;
             let hidden = network.constant(&format!("{}/behind", node.name()), hidden)?;

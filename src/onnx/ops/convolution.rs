@@ -65,7 +65,8 @@ pub(super) fn columns_to_image(network: &mut Network, node: &Node) -> Result<Vec
         sizes.ok_or_else(|| node.invalid(what, format!("{values:?}"), "sizes of at least 1"))
     };
     let (image, kernel) = (lists(network, 1, "the image's sizes")?, lists(network, 2, "the block's sizes")?);
-    let taps: usize = kernel.iter().product();
+    let count = |sizes: &[usize]| sizes.iter().try_fold(1_usize, |count, &size| count.checked_mul(size));
+    let taps = count(&kernel).unwrap_or(usize::MAX);
     let [batch, rows, columns] = src.dims[..] else {
         return Err(node.invalid("input 0", &src.dims, "[batch, rows, columns]"));
     };
@@ -76,13 +77,13 @@ pub(super) fn columns_to_image(network: &mut Network, node: &Node) -> Result<Vec
     }
     window.slide(node, &image, false)?;
     let spatial = window.results(&image);
-    if spatial.iter().product::<usize>() != columns || rows * taps > MOST_PLACES {
+    if count(&spatial) != Some(columns) || rows.saturating_mul(taps) > MOST_PLACES {
         return Err(node.unsupported(format!("{rows} rows of {columns} columns are not read")));
     }
     // What no window reaches behind the last one.
     let extra = |d: usize| {
         let reach = (kernel[d] - 1) * window.dilations[d] + (spatial[d] - 1) * window.strides[d] + 1;
-        (image[d] + window.pads_begin[d] + window.pads_end[d]) - reach
+        image[d].saturating_add(window.pads_begin[d]).saturating_add(window.pads_end[d]) - reach
     };
     let extra: Vec<usize> = (0..image.len()).map(extra).collect();
     let dims: Dims = [batch, rows].into_iter().chain(spatial.iter().copied()).collect();

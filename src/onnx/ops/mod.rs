@@ -26,6 +26,7 @@ mod quantized;
 mod recurrent;
 mod reduction;
 mod resize;
+mod sampling;
 mod scales;
 mod scatter;
 mod source;

@@ -92,19 +92,24 @@ pub(super) fn local_response(network: &mut Network, node: &Node) -> Result<Vec<V
         return Err(node.invalid("source", &src.dims, "a batch and channels"));
     };
     let size = node.int("size", 1)?.max(1);
+    // Nothing is beyond all channels.
+    let most = *channels as i64;
+    let (before, behind) = (((size - 1) / 2).min(most), (size / 2).min(most));
+    let reach = before + behind + 1;
     let squares = network.op(node, OpKind::Square, &[src], Attrs::new())?;
     let lines = Dims::from([*batch, 1, *channels, spatial.iter().product()]);
     let squares = network.reshape(node, &squares, lines)?;
     let attrs = Attrs::new()
         .with("strides", [1_i64, 1])
-        .with("pads_begin", [(size - 1) / 2, 0])
-        .with("pads_end", [size / 2, 0])
-        .with("kernel", [size, 1])
+        .with("pads_begin", [before, 0])
+        .with("pads_end", [behind, 0])
+        .with("kernel", [reach, 1])
         .with("exclude_pad", false)
         .with("data_format", "NCX");
     let averages = network.op(node, OpKind::AvgPool, &[&squares], attrs)?;
     let averages = network.reshape(node, &averages, src.dims.clone())?;
-    let steps = scaled(network, node, &averages, f64::from(node.float("alpha", 1e-4)?))?;
+    let alpha = f64::from(node.float("alpha", 1e-4)?) * reach as f64 / size as f64;
+    let steps = scaled(network, node, &averages, alpha)?;
     let bias = network.scalar(node, f64::from(node.float("bias", 1.0)?), src)?;
     let base = network.op(node, OpKind::Add, &[&steps, &bias], Attrs::new())?;
     let attrs = Attrs::new().with("beta", -node.float("beta", 0.75)?);

@@ -13,7 +13,7 @@ use super::super::program::{PARTS, nchwc};
 use super::{
     activation, attention, blocks, compound, convolution, einsum, elementwise, fused, grouped, heads,
     indexing, integers, logic, movement, normalization, pooling, product, quantization, quantized, recurrent,
-    reduction, resize, scatter, source,
+    reduction, resize, sampling, scatter, source,
 };
 
 /// An operator: what it becomes in the graph, and how it is computed on the host.
@@ -206,7 +206,7 @@ const OPERATORS: &[Operator] = &[
     graph("GlobalMaxPool", pooling::global).on_execution(),
     exact("Greater", host::binary, logic::truth),
     exact("GreaterOrEqual", host::binary, logic::truth),
-    known("GridSample", host::grid_sample),
+    partly("GridSample", host::grid_sample, sampling::grid_sample).on_execution(),
     graph("GroupNormalization", normalization::group).on_execution(),
     known("HammingWindow", host::window),
     known("HannWindow", host::window),

@@ -211,3 +211,23 @@ fn images_of_columns_and_grids_are_those_of_the_host() {
         deep.agrees("y = AffineGrid(m, s)", attributes);
     }
 }
+
+#[test]
+fn images_are_read_at_the_places_of_the_host() {
+    for (mode, padding, aligned) in
+        [("linear", "zeros", 0), ("linear", "border", 1), ("nearest", "zeros", 1), ("nearest", "border", 0)]
+    {
+        let attributes =
+            vec![word("mode", mode), word("padding_mode", padding), int("align_corners", aligned)];
+        let text = "y = GridSample(x, g)";
+        // Places that reach beyond the image.
+        let flat: Vec<f64> = (0..2 * 4 * 3 * 2).map(|i| f64::from(i * 7 % 31) / 12.0 - 1.27).collect();
+        let grid = |both: Both| both.of_type("g", FLOAT, &[2, 4, 3, 2], &flat);
+        grid(Both::new(20).input("x", &[2, 5, 6, 7])).agrees(text, attributes.clone());
+        Both::new(20)
+            .input("x", &[2, 3, 4, 5, 6])
+            .input("g", &[2, 3, 1, 4, 3])
+            .agrees(text, attributes.clone());
+        Both::new(20).input("x", &[1, 2, 9]).input("g", &[1, 8, 1]).agrees(text, attributes);
+    }
+}
