@@ -143,11 +143,14 @@ impl Lines {
 fn keys(src: &HostTensor, largest: bool) -> Option<Vec<u32>> {
     const SIGN: u32 = 1 << 31;
     let of_float = |value: f32| {
+        // Zeros are equal, and what is no number is the greatest.
         let bits = if value == 0.0 { 0 } else { value.to_bits() };
-        match () {
-            () if value.is_nan() => u32::MAX,
-            () if bits & SIGN != 0 => !bits,
-            () => bits | SIGN,
+        if value.is_nan() {
+            u32::MAX
+        } else if bits & SIGN != 0 {
+            !bits
+        } else {
+            bits | SIGN
         }
     };
     let keys: Vec<u32> = match src.data_type() {
@@ -271,4 +274,48 @@ pub(in crate::onnx) fn unique(call: &mut Call) -> Result<Vec<HostTensor>> {
         indices([extent], &inverse)?,
         indices([counts.len()], &counts)?,
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first few of lines are those of lines in order, of equal ones the first first, whatever lies beside and however long lines are.
+    #[test]
+    fn the_first_few_are_those_of_lines_in_order() {
+        let (outer, extent) = (2, 900);
+        for (data_type, inner) in
+            [(DataType::F32, 1), (DataType::F32, 19), (DataType::S32, 3), (DataType::U8, 33)]
+        {
+            let number = |i: usize| match i * 7919 % 1021 {
+                0 if data_type == DataType::F32 => f64::NAN,
+                1 if data_type == DataType::F32 => -0.0,
+                part if data_type == DataType::U8 => (part % 256) as f64,
+                part => part as f64 / 2.0 - 200.0,
+            };
+            let values: Vec<f64> = (0..outer * extent * inner).map(number).collect();
+            let src = HostTensor::from_f64([outer, extent, inner], data_type, &values).unwrap();
+            let values = src.to_f64s();
+            for (count, largest) in
+                [(0, true), (1, false), (5, true), (5, false), (400, true), (extent, false)]
+            {
+                let keys = keys(&src, largest).unwrap();
+                let lines = Lines { outer, extent, inner, count };
+                let made = lines.first(|at, i| (keys[at], i), Ord::cmp, |one| one.1);
+                let mut expected = vec![0; outer * count * inner];
+                for (o, k) in (0..outer).flat_map(|o| (0..inner).map(move |k| (o, k))) {
+                    let at = |i: &usize| values[(o * extent + i) * inner + k];
+                    let mut order: Vec<usize> = (0..extent).collect();
+                    order.sort_by(|a, b| {
+                        let order = compared(at(a), at(b));
+                        if largest { order.reverse() } else { order }
+                    });
+                    for (i, &from) in order[..count].iter().enumerate() {
+                        expected[(o * count + i) * inner + k] = from;
+                    }
+                }
+                assert!(made == expected, "{data_type} {inner} {count} {largest}");
+            }
+        }
+    }
 }

@@ -98,7 +98,7 @@ impl Mix {
     }
 }
 
-/// Planes in the type that their sums are made in: f32, or f64 where the source has that.
+/// Planes in the type that their sums are made in: f32, or f64 where that does not hold all elements.
 pub(super) enum Planes {
     Single(Vec<f32>),
     Double(Vec<f64>),
@@ -107,8 +107,8 @@ pub(super) enum Planes {
 impl Planes {
     pub(super) fn of(src: &HostTensor) -> Self {
         match src.data_type() {
-            DataType::F64 => Self::Double(src.to_f64s()),
-            _ => Self::Single(src.to_f32s()),
+            DataType::F32 | DataType::F16 | DataType::BF16 => Self::Single(src.to_f32s()),
+            _ => Self::Double(src.to_f64s()),
         }
     }
 
