@@ -275,13 +275,18 @@ static inline void FN(store_f16)(__global uchar *p, const idx o, const int n, co
 #undef LOOSE
 #undef LOAD_LANES
 #undef STORE_LANES
-// Whole bytes where the first element is the first of its byte.
+// Whole bytes. Where the first element is the second of its byte, the others of each pair are those of the next byte.
 static inline VEC(uchar) FN(load_4)(const __global uchar *p, const idx o, const int n) {
-    if (n < LANES || (o & 1)) return FN(gather_4)(p, o, 1, n);
+    if (n < LANES) return FN(gather_4)(p, o, 1, n);
     const HALF_VEC(uchar) bytes = HALF_VLOAD(0, p + (o >> 1));
+    const HALF_VEC(uchar) four = (HALF_VEC(uchar))(4), low = (HALF_VEC(uchar))(15);
     VEC(uchar) v;
-    v.even = bytes & (HALF_VEC(uchar))(15);
-    v.odd = bytes >> (HALF_VEC(uchar))(4);
+    v.even = bytes & low;
+    v.odd = bytes >> four;
+    if (o & 1) {
+        v.even = v.odd;
+        v.odd = HALF_VLOAD(0, p + (o >> 1) + 1) & low;
+    }
     return v;
 }
 static inline void FN(store_4)(__global uchar *p, const idx o, const int n, const VEC(uchar) v) {

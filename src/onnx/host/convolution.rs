@@ -10,7 +10,7 @@ use super::numbers::{Numbers, product};
 use super::product::points;
 use super::quantization::requantized;
 use super::sampling::between;
-use super::taps::{Mix, Planes};
+use super::stencils::{Planes, Stencils};
 use crate::graph::{Attrs, OpKind};
 use crate::model::HostTensor;
 
@@ -172,7 +172,7 @@ pub(in crate::onnx) fn deform(call: &mut Call) -> Result<Vec<HostTensor>> {
     };
     let each = s.channels.0 / moved;
     for group in 0..s.batch * moved {
-        let mut mix = Mix::default();
+        let mut stencils = Stencils::default();
         for tap in 0..taps {
             let at = group * taps + tap;
             for position in 0..positions {
@@ -180,11 +180,11 @@ pub(in crate::onnx) fn deform(call: &mut Call) -> Result<Vec<HostTensor>> {
                 let x = place(1, position % s.result[1], tap % s.window.kernel[1]);
                 let y = y + offsets[2 * at * positions + position];
                 let x = x + offsets[(2 * at + 1) * positions + position];
-                between(&mut mix, (s.image[0], s.image[1]), [y, x], mask[at * positions + position]);
-                mix.end();
+                between(&mut stencils, (s.image[0], s.image[1]), [y, x], mask[at * positions + position]);
+                stencils.end();
             }
         }
-        planes.mix(group * each..(group + 1) * each, product(&s.image), &mix, &mut made);
+        planes.apply(group * each..(group + 1) * each, product(&s.image), &stencils, &mut made);
     }
     let columns = made.tensor(columns, src.data_type())?;
     let weights = weights.clone().reshaped([s.groups, outer, inner])?;

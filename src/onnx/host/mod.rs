@@ -32,7 +32,7 @@ mod resize;
 mod sampling;
 mod scatter;
 mod signal;
-mod taps;
+mod stencils;
 
 pub(super) use activation::unary;
 pub(super) use attention::{attention, rotary_embedding};

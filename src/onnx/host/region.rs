@@ -4,7 +4,7 @@ use anydnn_backend::{Dims, Result};
 
 use super::call::Call;
 use super::numbers::indices;
-use super::taps::{Mix, Planes};
+use super::stencils::{Planes, Stencils};
 use crate::model::HostTensor;
 
 /// Regions as images of one size, each element the mean or the greatest of places in its part.
@@ -36,9 +36,9 @@ pub(in crate::onnx) fn roi_align(call: &mut Call) -> Result<Vec<HostTensor>> {
         let own: Vec<usize> = (0..count).filter(|&at| batch[at] == n as i64).collect();
         let mut next = own.iter().copied().peekable();
         while next.peek().is_some() {
-            let mut mix = if greatest { Mix::greatest() } else { Mix::default() };
+            let mut stencils = if greatest { Stencils::greatest() } else { Stencils::default() };
             let mut taken = Vec::new();
-            while let Some(at) = next.next_if(|_| mix.len() < MOST_TAPS) {
+            while let Some(at) = next.next_if(|_| stencils.len() < MOST_TAPS) {
                 let [left, top, right, bottom] = [0, 1, 2, 3].map(|i| boxes[4 * at + i] * scale - shift);
                 let (mut wide, mut high) = (right - left, bottom - top);
                 if !half {
@@ -49,20 +49,20 @@ pub(in crate::onnx) fn roi_align(call: &mut Call) -> Result<Vec<HostTensor>> {
                     made.ok_or_else(|| call.node.unsupported("so many places of a region are not read"))
                 };
                 let (down, along) = (places(top, high, rows, height)?, places(left, wide, columns, width)?);
-                if greatest && (down.steps() * along.steps()).saturating_mul(4) > 4 * MOST_TAPS {
+                if greatest && down.steps() * along.steps() > MOST_TAPS {
                     let why = "the greatest of so many places of a region is not computed";
                     return Err(call.node.unsupported(why));
                 }
                 for bin in 0..bins {
                     let (rows, columns) = (down.bin(bin / columns), along.bin(bin % columns));
                     let add = if greatest { each_corner } else { mean };
-                    add(&mut mix, rows, columns, width);
-                    mix.end();
+                    add(&mut stencils, rows, columns, width);
+                    stencils.end();
                 }
                 taken.push(at);
             }
             let mut of_image = planes.like(channels * taken.len() * bins);
-            planes.mix(n * channels..(n + 1) * channels, height * width, &mix, &mut of_image);
+            planes.apply(n * channels..(n + 1) * channels, height * width, &stencils, &mut of_image);
             for (number, &at) in taken.iter().enumerate() {
                 for c in 0..channels {
                     let from = (c * taken.len() + number) * bins;
@@ -118,24 +118,24 @@ impl Places {
 }
 
 /// Every corner around every place of a part, of which the greatest counts; what lies outside counts as zero.
-fn each_corner(mix: &mut Mix, rows: &[Neighbours], columns: &[Neighbours], width: usize) {
+fn each_corner(stencils: &mut Stencils, rows: &[Neighbours], columns: &[Neighbours], width: usize) {
     for row in rows {
         for column in columns {
             let (Some(row), Some(column)) = (row, column) else {
                 if width > 0 {
-                    mix.add(0, 0.0);
+                    stencils.add(0, 0.0);
                 }
                 continue;
             };
             for (y, down) in row {
-                column.iter().for_each(|(x, along)| mix.add(y * width + x, down * along));
+                column.iter().for_each(|(x, along)| stencils.add(y * width + x, down * along));
             }
         }
     }
 }
 
 /// The mean of all places of a part: each row and each column counts with the sum of its weights.
-fn mean(mix: &mut Mix, rows: &[Neighbours], columns: &[Neighbours], width: usize) {
+fn mean(stencils: &mut Stencils, rows: &[Neighbours], columns: &[Neighbours], width: usize) {
     let summed = |places: &[Neighbours]| {
         let mut sums: Vec<(usize, f64)> = Vec::new();
         // Places go one way, so that equal ones come soon after one another.
@@ -150,7 +150,7 @@ fn mean(mix: &mut Mix, rows: &[Neighbours], columns: &[Neighbours], width: usize
     let part = 1.0 / (rows.len() * columns.len()).max(1) as f64;
     let columns = summed(columns);
     for (y, down) in summed(rows) {
-        columns.iter().for_each(|(x, along)| mix.add(y * width + x, part * down * along));
+        columns.iter().for_each(|(x, along)| stencils.add(y * width + x, part * down * along));
     }
 }
 

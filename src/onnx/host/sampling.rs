@@ -5,17 +5,22 @@ use anydnn_backend::{DataType, Dims, Result};
 use super::call::Call;
 use super::numbers::product;
 use super::resize::cubic;
-use super::taps::{Mix, Planes};
+use super::stencils::{Planes, Stencils};
 use crate::model::HostTensor;
 
 /// Linear interpolation in an image of two dimensions, with zeros around it: the elements and their weights, these times another.
-pub(super) fn between(mix: &mut Mix, (height, width): (usize, usize), [y, x]: [f64; 2], times: f64) {
+pub(super) fn between(
+    stencils: &mut Stencils,
+    (height, width): (usize, usize),
+    [y, x]: [f64; 2],
+    times: f64,
+) {
     let (top, left) = (y.floor(), x.floor());
     for (row, by) in [(top, 1.0 - (y - top)), (top + 1.0, y - top)] {
         for (column, bx) in [(left, 1.0 - (x - left)), (left + 1.0, x - left)] {
             let inside = (0.0..height as f64).contains(&row) && (0.0..width as f64).contains(&column);
             if inside {
-                mix.add(row as usize * width + column as usize, times * by * bx);
+                stencils.add(row as usize * width + column as usize, times * by * bx);
             }
         }
     }
@@ -67,7 +72,7 @@ pub(in crate::onnx) fn grid_sample(call: &mut Call) -> Result<Vec<HostTensor>> {
     let mut taps: Vec<(usize, f64)> = Vec::new();
     let mut next = Vec::new();
     for (n, start) in (0..batch).flat_map(|n| (0..points).step_by(POINTS).map(move |start| (n, start))) {
-        let mut mix = Mix::default();
+        let mut stencils = Stencils::default();
         let count = POINTS.min(points - start);
         for place in grid[(n * points + start) * rank..][..count * rank].chunks_exact(rank) {
             taps.clear();
@@ -82,11 +87,11 @@ pub(in crate::onnx) fn grid_sample(call: &mut Call) -> Result<Vec<HostTensor>> {
                 }
                 std::mem::swap(&mut taps, &mut next);
             }
-            taps.iter().for_each(|&(place, weight)| mix.add(place, weight));
-            mix.end();
+            taps.iter().for_each(|&(place, weight)| stencils.add(place, weight));
+            stencils.end();
         }
         let mut part = planes.like(channels * count);
-        planes.mix(n * channels..(n + 1) * channels, size, &mix, &mut part);
+        planes.apply(n * channels..(n + 1) * channels, size, &stencils, &mut part);
         for c in 0..channels {
             made.put((n * channels + c) * points + start, &part, c * count, count);
         }

@@ -7,7 +7,7 @@ use super::super::node::Node;
 use super::super::tensor::data_type;
 use super::activation::scaled;
 use super::floats;
-use super::heads::{heads, joined, rotated, split, turned};
+use super::heads::{capped, heads, joined, rotated, split, turned};
 use crate::graph::{Attrs, OpKind};
 use crate::model::HostTensor;
 
@@ -15,7 +15,7 @@ use crate::model::HostTensor;
 const MOST_MISSING: usize = 1 << 24;
 
 /// How the heads of queries share those of keys and values: `[batch, heads, queries, keys]` and the dimensions that scores are computed in.
-struct Space {
+struct Layout {
     full: [usize; 4],
     /// Heads of keys and values.
     shared: usize,
@@ -62,8 +62,8 @@ pub(super) fn attention(network: &mut Network, node: &Node) -> Result<Vec<Value>
     }
     let full = [batch, count, length, total];
     let in_rows = length == 1 && node.optional(3).is_none_or(|mask| mask.rank() < 3 || mask_heads(mask) == 1);
-    let space = Space { full, shared, in_rows, past };
-    let made = space.attend(network, node, [&queries, &keys, &values])?;
+    let layout = Layout { full, shared, in_rows, past };
+    let made = layout.attend(network, node, [&queries, &keys, &values])?;
     let width = values.dims[3];
     let mut made = network.reshape(node, &made, Dims::from([batch, count, length, width]))?;
     if packed {
@@ -87,7 +87,7 @@ fn mask_heads(mask: &Value) -> usize {
     mask.dims[mask.rank() - 3]
 }
 
-impl Space {
+impl Layout {
     /// Values by the softmax of scores, in the dimensions of scores.
     fn attend(
         &self,
@@ -103,12 +103,7 @@ impl Space {
         let size = queries.dims[queries.rank() - 1] as f64;
         let scale = if node.has("scale") { f64::from(node.float("scale", 1.0)?) } else { 1.0 / size.sqrt() };
         let mut scores = scaled(network, node, &scores, scale)?;
-        let cap = f64::from(node.float("softcap", 0.0)?);
-        if cap > 0.0 {
-            scores = scaled(network, node, &scores, 1.0 / cap)?;
-            scores = network.op(node, OpKind::Tanh, &[&scores], Attrs::new())?;
-            scores = scaled(network, node, &scores, cap)?;
-        }
+        scores = capped(network, node, scores)?;
         let scores = self.masked(network, node, scores)?;
         let scores = self.within(network, node, scores)?;
         // What attends to nothing is zero.

@@ -6,7 +6,6 @@ use super::super::network::{Network, Value};
 use super::super::node::Node;
 use super::floats;
 use super::fused::sum;
-use super::indexing::part;
 use crate::graph::{Attrs, OpKind, normalize_axis};
 use crate::model::HostTensor;
 
@@ -96,17 +95,12 @@ pub(super) fn matmul(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
         network.op(node, OpKind::MatMul, &[src, &weights], Attrs::new().with("transpose_b", true))?
     } else {
         let weights = dequantized(network, node, &blocks, bits, src.data_type)?;
-        let product = network.op(node, OpKind::MatMul, &[src, &weights], Attrs::new())?;
-        part(network, node, &product, product.rank() - 1, 0, columns)?
+        network.op(node, OpKind::MatMul, &[src, &weights], Attrs::new())?
     };
     Ok(vec![sum(network, node, &[Some(&product), node.optional(5)])?])
 }
 
-/// Columns whose rows begin at whole bytes, and vectors of them in their middle.
-const COLUMNS: usize = 16;
-
-/// The weights `[terms, columns]` of whole blocks, dequantised where the device reads them, and zeros in more columns where these are no whole
-/// vectors. In the file a column lies in a row.
+/// The weights `[terms, columns]` of whole blocks, dequantised where the device reads them. In the file a column lies in a row.
 fn dequantized(
     network: &mut Network,
     node: &Node,
@@ -115,13 +109,12 @@ fn dequantized(
     data_type: DataType,
 ) -> Result<Value> {
     let (columns, per_row) = (blocks.rows, blocks.per_row());
-    let whole_columns = columns.next_multiple_of(COLUMNS);
     let turned = |values: &[f64], rows: usize, data_type| {
         let turned: Vec<f64> = (0..rows)
-            .flat_map(|row| (0..whole_columns).map(move |column| (row, column)))
-            .map(|(row, column)| if column < columns { values[column * rows + row] } else { 0.0 })
+            .flat_map(|row| (0..columns).map(move |column| (row, column)))
+            .map(|(row, column)| values[column * rows + row])
             .collect();
-        HostTensor::from_f64([rows, whole_columns], data_type, &turned)
+        HostTensor::from_f64([rows, columns], data_type, &turned)
     };
     let whole = if bits == 4 { DataType::U4 } else { DataType::U8 };
     let numbers: Vec<f64> = blocks.numbers.iter().map(|&number| f64::from(number)).collect();

@@ -5,8 +5,7 @@ use anydnn_backend::{Dims, Result};
 
 use super::super::network::{Network, Value};
 use super::super::node::Node;
-use super::activation::scaled;
-use super::heads::{heads, joined, later, rotated, scores, shared, split};
+use super::heads::{capped, heads, joined, later, rotated, scores, shared, split};
 use super::indexing::part;
 use super::{floats, known_number};
 use crate::graph::{Attrs, OpKind};
@@ -51,12 +50,7 @@ pub(super) fn attention(network: &mut Network, node: &Node) -> Result<Vec<Value>
     let rows = network.reshape(node, &queries, rows)?;
     let products = scores(network, node, &rows, &kept[0])?;
     let mut products = network.reshape(node, &products, Dims::from([batch, count, length, total]))?;
-    let cap = f64::from(node.float("softcap", 0.0)?);
-    if cap > 0.0 {
-        products = scaled(network, node, &products, 1.0 / cap)?;
-        products = network.op(node, OpKind::Tanh, &[&products], Attrs::new())?;
-        products = scaled(network, node, &products, cap)?;
-    }
+    products = capped(network, node, products)?;
     let window = usize::try_from(node.int("local_window_size", -1)?).ok();
     // Nothing is left of what is hidden, whatever the products are.
     let hidden = f64::from(f32::MIN) / 2.0;

@@ -154,6 +154,17 @@ pub(super) fn scores(network: &mut Network, node: &Node, queries: &Value, keys: 
     scaled(network, node, &scores, scale)
 }
 
+/// Scores that go to the number that the node caps them with, if it does.
+pub(super) fn capped(network: &mut Network, node: &Node, scores: Value) -> Result<Value> {
+    let cap = f64::from(node.float("softcap", 0.0)?);
+    if cap <= 0.0 {
+        return Ok(scores);
+    }
+    let scores = scaled(network, node, &scores, 1.0 / cap)?;
+    let scores = network.op(node, OpKind::Tanh, &[&scores], Attrs::new())?;
+    scaled(network, node, &scores, cap)
+}
+
 /// Values by the softmax of scores, their heads side by side.
 pub(super) fn shared(network: &mut Network, node: &Node, scores: &Value, values: &Value) -> Result<Value> {
     let shares = network.op(node, OpKind::SoftMax, &[scores], Attrs::new().with("axis", 3_i64))?;

@@ -303,7 +303,8 @@ fn groups_of_terms_share_their_factors() {
     let (u4, s8, u8) = (DataType::U4, DataType::S8, DataType::U8);
     for (rows, columns, bits, zero) in [
         (1, 48, u4, Some(u4)),
-        (2, 150, u4, None),
+        (2, 151, u4, None),
+        (5, 67, u4, Some(u4)),
         (1, 150, u8, Some(u8)),
         (5, 66, s8, None),
         (3, 16, u4, Some(u4)),

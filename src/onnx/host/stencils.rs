@@ -14,7 +14,7 @@ const NEAR: usize = 1 << 17;
 
 /// For each result of a plane its elements and their weights.
 #[derive(Debug, Default)]
-pub(super) struct Mix {
+pub(super) struct Stencils {
     /// Where the elements of each result end.
     ends: Vec<usize>,
     places: Vec<usize>,
@@ -23,7 +23,7 @@ pub(super) struct Mix {
     takes_greatest: bool,
 }
 
-impl Mix {
+impl Stencils {
     /// Of which the greatest weighed elements are the results.
     pub(super) fn greatest() -> Self {
         Self { takes_greatest: true, ..Self::default() }
@@ -46,7 +46,7 @@ impl Mix {
     }
 
     /// The results of planes of so many elements one behind the other.
-    fn apply<T: Real>(&self, planes: &[T], size: usize, made: &mut Vec<T>) {
+    fn of_planes<T: Real>(&self, planes: &[T], size: usize, made: &mut Vec<T>) {
         let weights: Vec<T> = self.weights.iter().map(|&weight| T::of(weight)).collect();
         let results = self.ends.len();
         // Several planes side by side are read at once.
@@ -121,15 +121,15 @@ impl Planes {
     }
 
     /// Adds the results of some planes, of `size` elements each, to `made`.
-    pub(super) fn mix(&self, planes: Range<usize>, size: usize, mix: &Mix, made: &mut Self) {
+    pub(super) fn apply(&self, planes: Range<usize>, size: usize, stencils: &Stencils, made: &mut Self) {
         let range = planes.start * size..planes.end * size;
-        let results = planes.len() * mix.ends.len();
+        let results = planes.len() * stencils.ends.len();
         match (self, made) {
             // Of planes without elements there is nothing.
             (_, Self::Single(to)) if size == 0 => to.resize(to.len() + results, 0.0),
             (_, Self::Double(to)) if size == 0 => to.resize(to.len() + results, 0.0),
-            (Self::Single(from), Self::Single(to)) => mix.apply(&from[range], size, to),
-            (Self::Double(from), Self::Double(to)) => mix.apply(&from[range], size, to),
+            (Self::Single(from), Self::Single(to)) => stencils.of_planes(&from[range], size, to),
+            (Self::Double(from), Self::Double(to)) => stencils.of_planes(&from[range], size, to),
             _ => {}
         }
     }
@@ -208,18 +208,18 @@ mod tests {
     #[test]
     fn planes_side_by_side_give_what_each_gives() {
         let size = 7;
-        for mut mix in [Mix::default(), Mix::greatest()] {
+        for mut stencils in [Stencils::default(), Stencils::greatest()] {
             for result in 0..9_usize {
                 // The last one has no elements.
-                (0..8 - result).for_each(|tap| mix.add((3 * result + tap) % size, 0.5 - tap as f64));
-                mix.end();
+                (0..8 - result).for_each(|tap| stencils.add((3 * result + tap) % size, 0.5 - tap as f64));
+                stencils.end();
             }
             for count in [1, 4, 16, 37] {
                 let planes: Vec<f32> = (0..count * size).map(|i| (i * i % 11) as f32 - 5.0).collect();
                 let planes = Planes::Single(planes);
                 let (mut together, mut apart) = (planes.like(0), planes.like(0));
-                planes.mix(0..count, size, &mix, &mut together);
-                (0..count).for_each(|plane| planes.mix(plane..plane + 1, size, &mix, &mut apart));
+                planes.apply(0..count, size, &stencils, &mut together);
+                (0..count).for_each(|plane| planes.apply(plane..plane + 1, size, &stencils, &mut apart));
                 let dims = Dims::from([count, 9]);
                 let [together, apart] =
                     [together, apart].map(|made| made.tensor(dims.clone(), DataType::F32));
@@ -230,12 +230,12 @@ mod tests {
 
     #[test]
     fn planes_without_elements_give_zeros() {
-        let mut mix = Mix::default();
-        mix.end();
-        mix.end();
+        let mut stencils = Stencils::default();
+        stencils.end();
+        stencils.end();
         let planes = Planes::Double(Vec::new());
         let mut made = planes.like(0);
-        planes.mix(0..3, 0, &mix, &mut made);
+        planes.apply(0..3, 0, &stencils, &mut made);
         assert_eq!(made.tensor(Dims::from([3, 2]), DataType::F64).unwrap().to_f64s(), [0.0; 6]);
     }
 }
