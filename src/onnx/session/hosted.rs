@@ -2,11 +2,12 @@
 //! computes them.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use anydnn_backend::{Backend, DataType, DeviceKind, Dims, Engine, Error, Result, Stream};
 use anydnn_host::{Host, HostEngine};
 
+use super::ahead::Ahead;
 use super::direct::Direct;
 use super::run::{LoopInputs, Run};
 use super::scope::Scope;
@@ -38,6 +39,8 @@ impl Hosted {
                 ..device.options.clone()
             };
             Box::new(Inner {
+                own: Weak::new(),
+                ahead: Ahead::default(),
                 scope: Scope::new(Arc::clone(&device.scope.program), ""),
                 model: device.model.clone(),
                 direct: Direct::of(&engine).map(Arc::new),

@@ -1,5 +1,6 @@
 //! Models compiled for an engine, ready to run on any shapes that fit.
 
+mod ahead;
 mod batches;
 mod cancel;
 mod control;
@@ -17,13 +18,14 @@ mod startup;
 mod warm_up;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use anydnn_backend::{
     Backend, Dims, Engine, Error, Event, Memory, MemoryDesc, MemoryKind, Result, ResultExt, Stream,
     StreamDesc,
 };
 
+use self::ahead::Ahead;
 pub use self::cancel::Cancel;
 pub use self::describe::{NodeInfo, StageInfo};
 use self::direct::Direct;
@@ -70,12 +72,15 @@ impl<B: Backend> Clone for Session<B> {
 
 #[derive(Debug)]
 struct Inner<B: Backend> {
+    /// For work in the background.
+    own: Weak<Self>,
     model: Model,
     engine: B::Engine,
     options: SessionOptions,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
     scope: Scope<B>,
+    ahead: Ahead,
     /// Memory for what the host writes and reads, where it does so in place.
     direct: Option<Arc<Direct<B>>>,
     fallback: Fallback,
@@ -130,20 +135,23 @@ impl<B: Backend> Session<B> {
     ) -> Result<Self> {
         model.check_dims(dims)?;
         let program = model.program()?;
-        let inner = Inner {
+        let (inputs, outputs) = (model.inputs()?, model.outputs()?);
+        let inner = Arc::new_cyclic(|own| Inner {
+            own: Weak::clone(own),
             scope: Scope::new(program, ""),
             model: model.clone(),
             engine: engine.clone(),
             options: options.clone(),
-            inputs: model.inputs()?,
-            outputs: model.outputs()?,
+            inputs,
+            outputs,
+            ahead: Ahead::default(),
             direct: Direct::of(engine).map(Arc::new),
             fallback: Fallback::default(),
             hosted: Hosted::default(),
             streams: Mutex::default(),
             profiling: Mutex::default(),
-        };
-        let session = Self { inner: Arc::new(inner) };
+        });
+        let session = Self { inner };
         session.start(dims)?;
         Ok(session)
     }

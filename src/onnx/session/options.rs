@@ -52,6 +52,10 @@ pub struct SessionOptions {
     pub host_loops: bool,
     /// How many plans are kept, 16 by default; the one not used for longest goes first. At least one.
     pub plans: usize,
+    /// How many plans are made ahead: where executions go on by the same step, such as a decoder's whose keys grow by one, those for the next
+    /// shapes are made in the background. If none, one for every four cores, at most four. Of models whose plans depend on shapes alone, on
+    /// engines that work in the background; at most half of the plans that are kept.
+    pub plans_ahead: Option<usize>,
 }
 
 impl Default for SessionOptions {
@@ -66,6 +70,7 @@ impl Default for SessionOptions {
             startup: None,
             host_loops: true,
             plans: 16,
+            plans_ahead: None,
         }
     }
 }
@@ -81,6 +86,7 @@ impl fmt::Debug for SessionOptions {
             .field("startup", &self.startup)
             .field("host_loops", &self.host_loops)
             .field("plans", &self.plans)
+            .field("plans_ahead", &self.plans_ahead)
             .finish()
     }
 }

@@ -108,6 +108,9 @@ impl<'s, B: Backend> Run<'s, B> {
             let is_again = last.replace(Arc::clone(&plan)).is_some_and(|last| Arc::ptr_eq(&last, &plan));
             self.on_device(scope, &plan, values, stage)?;
             scope.end_retired();
+            if stage == 0 && scope.path.is_empty() {
+                self.inner.plan_ahead(&plan);
+            }
             for (value, tensor) in &plan.stage.known {
                 values.known.insert(*value, Arc::clone(tensor));
             }

@@ -66,7 +66,7 @@ pub(super) struct Scope<B: Backend> {
 }
 
 /// What is there of a value: its shape and type, and whether graphs may be made for its elements.
-type Signature = Vec<(ValueId, Dims, DataType, bool)>;
+pub(super) type Signature = Vec<(ValueId, Dims, DataType, bool)>;
 
 /// The elements of values that a plan is good for.
 type Elements = Vec<(ValueId, Arc<HostTensor>)>;
@@ -74,7 +74,7 @@ type Elements = Vec<(ValueId, Arc<HostTensor>)>;
 /// A stage, compiled.
 #[derive(Debug)]
 pub(super) struct Plan<B: Backend> {
-    signature: Signature,
+    pub(super) signature: Signature,
     pub(super) stage: Stage,
     pub(super) executable: Option<Executable<B>>,
     pub(super) port_bytes: usize,
@@ -185,16 +185,37 @@ impl<B: Backend> Scope<B> {
         if let Some(plan) = self.find(state) {
             return Ok(plan);
         }
+        let told = entries(state);
+        let signature: Signature = told
+            .map(|(value, dims, data_type, is_known)| (value, dims.clone(), data_type, is_known))
+            .collect();
+        if self.path.is_empty() {
+            inner.ahead.wait(&signature);
+        }
         let _one_by_one = lock(&self.compiling);
         if let Some(plan) = self.find(state) {
             return Ok(plan);
         }
         let have: Vec<_> = state.iter().map(|slot| slot.as_ref().map(|slot| slot.have())).collect();
-        let told = entries(state);
-        let signature: Signature = told
-            .map(|(value, dims, data_type, is_known)| (value, dims.clone(), data_type, is_known))
-            .collect();
-        let (stage, executable) = self.compile(inner, &have, self.specialises(&signature, state))?;
+        let specialises = self.specialises(&signature, state);
+        self.make(inner, signature, &have, specialises, dims)
+    }
+
+    /// Whether there is a plan for what this tells.
+    pub(super) fn has_plan(&self, signature: &Signature) -> bool {
+        lock(&self.plans).iter().any(|plan| plan.signature == *signature)
+    }
+
+    /// Makes the plan for what there is, and keeps it.
+    pub(super) fn make(
+        &self,
+        inner: &Inner<B>,
+        signature: Signature,
+        have: &[Option<Have>],
+        specialises: bool,
+        dims: &[(String, usize)],
+    ) -> Result<Arc<Plan<B>>> {
+        let (stage, executable) = self.compile(inner, have, specialises)?;
         self.remember(&signature, &stage.demanded);
         let port_bytes = executable.as_ref().map_or(0, |executable: &Executable<B>| {
             let compiled = executable.compiled();

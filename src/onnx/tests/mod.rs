@@ -1,5 +1,6 @@
 //! Small models, written with the reader's own messages, on the host.
 
+mod ahead;
 mod bad_input;
 mod both;
 mod conformance;
