@@ -10,8 +10,9 @@ use super::scope::{Plan, Signature};
 use super::{Inner, lock};
 use crate::onnx::import::Have;
 
-/// Plans that are made ahead at most, and the cores for one of them. Planning takes one or two of them for a while: where the device is the
-/// processor and these are all, nothing is won.
+/// Plans that are made ahead at least and at most where there are several cores, and the cores for one of them: planning takes one or two of
+/// them for a while, and with fewer it takes longer than executions do.
+const LEAST: usize = 2;
 const MOST: usize = 4;
 const CORES: usize = 4;
 
@@ -134,9 +135,12 @@ impl Ahead {
 
 /// How many plans are made ahead where nobody says it.
 fn by_cores() -> usize {
-    static CORES_HERE: LazyLock<usize> =
-        LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
-    (*CORES_HERE / CORES).min(MOST)
+    static COUNT: LazyLock<usize> =
+        LazyLock::new(|| match thread::available_parallelism().map_or(1, usize::from) {
+            1 => 0,
+            cores => (cores / CORES).clamp(LEAST, MOST),
+        });
+    *COUNT
 }
 
 impl<B: Backend> Inner<B> {

@@ -53,8 +53,8 @@ pub struct SessionOptions {
     /// How many plans are kept, 16 by default; the one not used for longest goes first. At least one.
     pub plans: usize,
     /// How many plans are made ahead: where executions go on by the same step, such as a decoder's whose keys grow by one, those for the next
-    /// shapes are made in the background. If none, one for every four cores, at most four. Of models whose plans depend on shapes alone, on
-    /// engines that work in the background; at most half of the plans that are kept.
+    /// shapes are made in the background. If none, one for every four cores, at least two and at most four; none on one core. Of models whose
+    /// plans depend on shapes alone, on engines that work in the background; at most half of the plans that are kept.
     pub plans_ahead: Option<usize>,
 }
 
