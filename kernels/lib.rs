@@ -95,6 +95,7 @@ files! {
     "pointwise/listed.cl",
     "pointwise/pointwise.cl",
     "pointwise/transposed.cl",
+    "pointwise/transposed_lanes.cl",
     "pooling/backward.cl",
     "pooling/lines.cl",
     "pooling/pooling.cl",

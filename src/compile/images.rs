@@ -21,6 +21,8 @@ pub(super) fn channels_last(graph: &Graph) -> FxHashSet<TensorId> {
             }
             OpKind::StaticTranspose => puts_channels_first(graph, &found, op, result),
             OpKind::Concat => op.inputs.iter().all(|id| found.contains(id)),
+            OpKind::Remap => keeps_rank(graph, &found, op, result),
+            OpKind::StaticReshape => shuffles_channels(graph, &found, op, result),
             OpKind::Reorder
             | OpKind::TypeCast
             | OpKind::Select
@@ -82,6 +84,34 @@ fn puts_channels_first(graph: &Graph, found: &FxHashSet<TensorId>, op: &Op, resu
             .is_ok_and(|order| order.into_iter().eq([0, rank - 1].into_iter().chain(1..rank - 1)))
         && !op.inputs.iter().any(|id| found.contains(id))
         && graph.consumers(result).iter().any(is_image)
+}
+
+/// Whether a result is a part of an image, or one with a border around it.
+fn keeps_rank(graph: &Graph, found: &FxHashSet<TensorId>, op: &Op, result: TensorId) -> bool {
+    let rank = |id: TensorId| graph.tensor(id).and_then(LogicalTensor::known_dims).map(|dims| dims.len());
+    op.inputs.first().is_some_and(|id| found.contains(id) && rank(*id) == rank(result))
+}
+
+/// Whether a reshape is the last of three operations that change the order of an image's channels alone: apart into groups, the groups and their
+/// channels in each other's places, and together again.
+fn shuffles_channels(graph: &Graph, found: &FxHashSet<TensorId>, op: &Op, result: TensorId) -> bool {
+    let dims = |id: TensorId| graph.tensor(id).and_then(LogicalTensor::known_dims);
+    let before = |op: &Op| {
+        let id = *op.inputs.first()?;
+        Some((id, &graph.ops()[graph.producer(id)?]))
+    };
+    let shuffled = || {
+        let (turned, transpose) = before(op)?;
+        let rank = dims(turned)?.len();
+        let order = (transpose.kind == OpKind::StaticTranspose).then(|| order_of(transpose, rank).ok())??;
+        let is_swap = order.iter().copied().eq([0, 2, 1].into_iter().chain(3..rank));
+        let (apart, reshape) = before(transpose)?;
+        let image = *reshape.inputs.first().filter(|_| reshape.kind == OpKind::StaticReshape)?;
+        let (own, apart) = (dims(image)?, dims(apart)?);
+        let keeps_places = own.len() + 1 == rank && own[0] == apart[0] && own[2..] == apart[3..];
+        Some(is_swap && keeps_places && found.contains(&image) && dims(result)? == own)
+    };
+    shuffled().unwrap_or(false)
 }
 
 /// Whether a result has the shape of an image that it is computed from.
@@ -150,6 +180,42 @@ mod tests {
         assert!(!found.contains(&flat) && !found.contains(&graph.inputs()[0]));
         let desc = to_channels_last(&MemoryDesc::new([2, 3, 4, 5], DataType::F32));
         assert_eq!(desc.strides(), Some(&[60, 1, 15, 3][..]));
+    }
+
+    #[test]
+    fn shuffled_channels_and_parts_of_images_are_images() {
+        let found = |apart: [i64; 5], order: [i64; 5], together: [i64; 4]| {
+            let (graph, _) = network();
+            let mut g = GraphBuilder::new();
+            let image = g.input("image", DataType::F32, [1, 4, 8, 8]);
+            let weights = g.constant("weights", DataType::F32, [4, 4, 1, 1]);
+            let attrs = graph.ops()[0].attrs.clone();
+            let made = g.op("conv", OpKind::Convolution, &[image, weights], attrs).unwrap();
+            let shape =
+                |shape: &[i64]| Attrs::new().with("shape", shape.to_vec()).with("special_zero", false);
+            let groups = g.op("apart", OpKind::StaticReshape, &[made], shape(&apart)).unwrap();
+            let order = Attrs::new().with("order", order.to_vec());
+            let turned = g.op("turned", OpKind::StaticTranspose, &[groups], order).unwrap();
+            let shuffled = g.op("together", OpKind::StaticReshape, &[turned], shape(&together)).unwrap();
+            let bounded = g.op("relu", OpKind::ReLU, &[shuffled], Attrs::new()).unwrap();
+            let part = Attrs::new()
+                .with("shape", [1_i64, 2, 8, 8])
+                .with("starts", [0_i64, 2, 0, 0])
+                .with("steps", [1_i64; 4])
+                .with("border", "wrap");
+            let part = g.op("part", OpKind::Remap, &[made], part).unwrap();
+            let copied =
+                g.op("copied", OpKind::Concat, &[part, part], Attrs::new().with("axis", 1_i64)).unwrap();
+            let found = channels_last(&g.build().unwrap());
+            assert!(!found.contains(&groups) && !found.contains(&turned));
+            ([shuffled, bounded].map(|id| found.contains(&id)), [part, copied].map(|id| found.contains(&id)))
+        };
+        let swapped = [0, 2, 1, 3, 4];
+        assert_eq!(found([1, 2, 2, 8, 8], swapped, [1, 4, 8, 8]), ([true; 2], [true; 2]));
+        // Places that move, others that are taken apart, and another image.
+        assert_eq!(found([1, 2, 2, 8, 8], [0, 2, 1, 4, 3], [1, 4, 8, 8]).0, [false; 2]);
+        assert_eq!(found([1, 4, 2, 4, 8], swapped, [1, 4, 8, 8]).0, [false; 2]);
+        assert_eq!(found([1, 2, 2, 8, 8], swapped, [1, 4, 4, 16]).0, [false; 2]);
     }
 
     #[test]

@@ -14,6 +14,9 @@ mod depthwise_rows;
 mod depthwise_strip;
 mod dequantized;
 mod dots;
+pub(super) mod groups;
+#[cfg(test)]
+mod groups_tests;
 mod items;
 mod line_tiles;
 mod lines;
@@ -43,7 +46,7 @@ use super::epilogue;
 use super::gemm::Product;
 use super::matmul::MANY_TERMS;
 use super::numbers::mark;
-use super::opaque::is_transformed;
+use super::opaque::{GroupPanels, is_transformed};
 use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, Rows, is_cpu};
@@ -127,7 +130,12 @@ pub(super) fn weights_layout(
     } else if !transposed && outputs >= least && (groups == 1 || outputs.is_multiple_of(width)) {
         format!("A{taps}b{width}a")
     } else {
-        return Ok(weights.to_row_major());
+        let shape = match desc.op() {
+            Op::Convolution(op) if is_f32 => Some(Shape::new(desc, op, device)),
+            _ => None,
+        };
+        let panels = shape.and_then(|shape| shape.group_panels(width, device));
+        return Ok(panels.unwrap_or_else(|| weights.to_row_major()));
     };
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
 }
@@ -255,6 +263,11 @@ impl Shape<'_> {
         let (outputs, channels) = (self.outputs, self.channels);
         if is_transformed(self.weights) {
             choices.offer("winograd", "weights are transformed", || self.winograd(value, device));
+            return;
+        }
+        if GroupPanels::of(self.weights).is_some() {
+            let reason = "weights of groups lie in panels";
+            choices.offer("blocked", reason, || self.blocked(value, device, false));
             return;
         }
         if is_cpu(device) {
@@ -622,6 +635,9 @@ impl Shape<'_> {
     /// The width of the panels that weights already lie in: blocks of the output channels alone, of so many lanes or a multiple of
     /// them, none of which spans two groups.
     fn panel_width(&self, lanes: usize) -> Option<usize> {
+        if let Some(panels) = GroupPanels::of(self.weights) {
+            return Some(panels.width);
+        }
         let Layout::Blocked(blocking) = self.weights.layout() else { return None };
         let own = match self.spread {
             Some(spread) => spread.panel_axis(self.weights),

@@ -96,9 +96,27 @@ impl Panels<'_> {
     /// Copies the weights of a space into the scratchpad and lets its operand `WEIGHTS` read them there. None when they do not lie
     /// linearly in these loops.
     pub(super) fn pack(&self, space: &mut Space, wide: bool, device: &DeviceTraits) -> Option<Packed> {
+        let launches = self.copies(space, Binding::Scratchpad(0), wide, device)?;
+        let bytes = self.address(space, Binding::Scratchpad(0))?;
+        Some(Packed { bytes, launches })
+    }
+
+    /// Lets the operand `WEIGHTS` of a space read panels, which take so many bytes.
+    pub(super) fn address(&self, space: &mut Space, binding: Binding) -> Option<usize> {
         let position = space.operands.iter().position(|o| o.name == "WEIGHTS")?;
-        let Address::Linear { base, coefficients } = &space.operands[position].address else { return None };
-        let (base, from) = (*base, coefficients.clone());
+        let (to, elements) = self.steps(space, position)?;
+        let operand = &mut space.operands[position];
+        operand.binding = binding;
+        operand.data_type = Value::F32.storage();
+        operand.address = Address::linear(to);
+        Some(Value::F32.storage().bytes_for(elements))
+    }
+
+    /// What a step of each loop is worth in panels, and their elements.
+    fn steps(&self, space: &Space, position: usize) -> Option<(Vec<usize>, usize)> {
+        let Address::Linear { coefficients: from, .. } = &space.operands[position].address else {
+            return None;
+        };
         let mut to = vec![0; space.loops.len()];
         let mut stride = space.loops[self.lane].extent;
         to[self.lane] = 1;
@@ -109,6 +127,21 @@ impl Panels<'_> {
             to[v] = stride;
             stride *= space.loops[v].extent;
         }
+        Some((to, stride))
+    }
+
+    /// The launches that copy the weights of a space into panels there.
+    pub(super) fn copies(
+        &self,
+        space: &Space,
+        there: Binding,
+        wide: bool,
+        device: &DeviceTraits,
+    ) -> Option<Vec<Launch>> {
+        let position = space.operands.iter().position(|o| o.name == "WEIGHTS")?;
+        let Address::Linear { base, coefficients } = &space.operands[position].address else { return None };
+        let (base, from) = (*base, coefficients.clone());
+        let (to, _) = self.steps(space, position)?;
         let width = space.loops[self.lane].extent;
         let (whole, rest) = (self.columns / width, self.columns % width);
         let mut launches = Vec::new();
@@ -133,7 +166,7 @@ impl Panels<'_> {
                 Operand { name: "SRC0".into(), address: at(base, &from, 0, 0), ..weights },
                 Operand {
                     name: "DST".into(),
-                    binding: Binding::Scratchpad(0),
+                    binding: there.clone(),
                     data_type: Value::F32.storage(),
                     address: at(0, &to, lane, lanes),
                 },
@@ -147,11 +180,7 @@ impl Panels<'_> {
             }
             launches.push(pointwise::copy(copy, Value::F32, wide, device));
         }
-        let operand = &mut space.operands[position];
-        operand.binding = Binding::Scratchpad(0);
-        operand.data_type = Value::F32.storage();
-        operand.address = Address::linear(to);
-        Some(Packed { bytes: Value::F32.storage().bytes_for(stride), launches })
+        Some(launches)
     }
 }
 

@@ -2,6 +2,9 @@
 
 mod listed;
 mod operations;
+mod transposed;
+#[cfg(test)]
+mod transposed_tests;
 
 use self::listed::List;
 use anydnn_backend::op::Op;
@@ -17,7 +20,6 @@ use super::value::Value;
 use crate::plan::{DeviceTraits, KernelPlan, Launch};
 
 const POINTWISE: &str = anydnn_kernels::text("pointwise/pointwise.cl");
-const TRANSPOSED: &str = anydnn_kernels::text("pointwise/transposed.cl");
 const PADDING: &str = anydnn_kernels::text("reorder/padding.cl");
 
 /// Elements of a contiguous run that a work-item on a CPU takes: at most, and at least where there are many.
@@ -34,11 +36,6 @@ const GPU_ITEMS: usize = 2048;
 const SHARED_ROWS: usize = 16;
 /// How many operations of a product take the time of an element.
 const ELEMENT_WEIGHT: usize = 16;
-/// The side of a tile of `transposed.cl`, its work-items, and what is too short for it.
-const TILE: usize = 64;
-const TILE_GROUP: usize = 256;
-const TILE_LEAST: usize = 16;
-
 /// An operation on each element by itself.
 pub(super) trait Pointwise {
     /// Whether integers give integers.
@@ -156,7 +153,7 @@ pub(super) fn launch_all(
     space.sort_by(0..count, "DST");
     let count = space.collapse(0..count, &[]);
     let last = count - 1;
-    if let Some(launch) = transposed(&space, value, fused, statements, wide, device) {
+    if let Some(launch) = transposed::launch(&space, value, fused, statements, wide, device) {
         return (launch, "transposed");
     }
     // Loops of any number share a program. A single one is worth a text of its own.
@@ -291,63 +288,6 @@ fn shares_vectors(space: &Space, last: usize) -> bool {
         source::is_constant(&o.binding) && coefficient(last) > 0 && (0..last).all(|v| coefficient(v) == 0)
     };
     space.operands.iter().any(is_vector)
-}
-
-/// The launch through tiles in local memory, where what is read lies along another loop than the results. None where it does not, or tiles
-/// would stay almost empty.
-fn transposed(
-    space: &Space,
-    value: Value,
-    fused: Option<&PrimitiveDesc>,
-    Statements { read, compute, store, .. }: Statements<'_>,
-    wide: bool,
-    device: &DeviceTraits,
-) -> Option<Launch> {
-    let of = read.map_or("SRC0", |(of, _)| of);
-    let last = space.loops.len() - 1;
-    let long = |v: usize| space.loops[v].extent >= TILE_LEAST;
-    let across = (0..last).find(|&v| long(v) && is_contiguous(space, of, v))?;
-    let fits = !is_cpu(device)
-        && device.max_work_group >= TILE_GROUP
-        && device.local_memory_bytes >= TILE * (TILE + 1) * 8
-        && space.is_linear()
-        && long(last)
-        && is_contiguous(space, "DST", last)
-        && space.coefficient(of, last).is_some_and(|step| step > 1);
-    if !fits {
-        return None;
-    }
-    let mut space = space.clone();
-    space.rotate(across);
-    let [along, across] = [&space.loops[last], &space.loops[0]];
-    let tiles = along.extent.div_ceil(TILE);
-    let mut source = Source::new(&space, value, (1, None), wide, false);
-    source
-        .general()
-        .declare("DECLARE_ROW", &space, 1..last)
-        .define("ALONG", &along.name)
-        .define("ACROSS", &across.name)
-        .number_of("RUN", along.extent)
-        .number_of("RUN_ACROSS", across.extent)
-        .number_of("TILES", tiles)
-        .define("PARTIAL_LANES(n)", "(n)")
-        .define(
-            "COMPUTE(n)",
-            [read.map_or_else(String::new, |_| format!("const V read = HELD_IN({of}); ")), compute.into()]
-                .concat(),
-        )
-        .define("STORE_OTHERS(n)", store);
-    match read {
-        Some((_, read)) => drop(source.define("READ(n)", read)),
-        None => drop(source.hold(&["SRC0"]).define("READ(n)", "const V read = FETCH_SRC0(OFF_SRC0, n);")),
-    }
-    match fused {
-        Some(desc) => epilogue::define_all(&mut source, desc, value, device),
-        None => drop(source.define("POST_OPS(v, n)", "")),
-    }
-    let groups = tiles * across.extent.div_ceil(TILE);
-    let global = [groups * TILE_GROUP, space.count(1..last), 1];
-    Some(source.launch("transposed", &[TRANSPOSED], global, Some([TILE_GROUP, 1, 1])))
 }
 
 /// The launch that writes zeros into the padding of a blocked result; none where there is no padding.

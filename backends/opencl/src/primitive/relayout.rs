@@ -5,8 +5,8 @@ use anydnn_backend::op::Reorder;
 use anydnn_backend::{Arg, DataType, MemoryDesc, PrimitiveDesc, Result};
 
 use super::choice::{Choice, Choices, Wanted};
-use super::convolution::winograd;
-use super::opaque::is_transformed;
+use super::convolution::{groups, winograd};
+use super::opaque::{GroupPanels, is_transformed};
 use super::pointwise::{self, is_wide};
 use super::rows::{is_cpu, items};
 use super::source::Source;
@@ -46,6 +46,11 @@ pub(super) fn choices(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wante
     if is_transformed(desc.dst()) {
         let mut choices = Choices::new(desc, wanted);
         choices.offer("winograd", "weights are transformed", || winograd::prepare(desc));
+        return choices.followed_by(|| None);
+    }
+    if GroupPanels::of(desc.dst()).is_some() {
+        let mut choices = Choices::new(desc, wanted);
+        choices.offer("panels", "weights of groups are put into panels", || groups::prepare(desc, device));
         return choices.followed_by(|| None);
     }
     let once = desc.attributes().once;

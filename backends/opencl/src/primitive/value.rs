@@ -2,7 +2,7 @@
 
 use super::Planner;
 use super::numbers::float;
-use super::opaque::is_transformed;
+use super::opaque;
 use anydnn_backend::op::{Fold, Node, Op};
 use anydnn_backend::{Arg, DataType, Error, Layout, PostOp, PrimitiveDesc, Result, each_operation};
 
@@ -101,7 +101,7 @@ pub(super) fn check(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<()> {
                 Op::Reorder(_) => arg.arg == Arg::DST,
                 _ => false,
             };
-            if !(serves && is_transformed(&arg.desc)) {
+            if !(serves && opaque::is_known(&arg.desc)) {
                 return refuse("no kernel makes or reads this opaque layout".into());
             }
         }

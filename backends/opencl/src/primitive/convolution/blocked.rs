@@ -11,6 +11,7 @@ use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
 use crate::primitive::epilogue::{EPILOGUE, Epilogue};
 use crate::primitive::numbers::{always, any_quotient};
+use crate::primitive::opaque::GroupPanels;
 use crate::primitive::panels::{self, Panels};
 use crate::primitive::pointwise;
 use crate::primitive::rows::CPU_LANES;
@@ -89,9 +90,12 @@ impl Shape<'_> {
         }
         let mut planned = Planned { scratchpad: 0, launches: Vec::new() };
         let in_place = own_panels.is_some() || outputs.is_multiple_of(width);
+        let inner = [channel + 1, channel + 2, channel + 3, channel];
+        let panels = Panels { panel, lane, columns: outputs, inner: &inner, batch: group..group + 1 };
+        if GroupPanels::of(self.weights).is_some() {
+            panels.address(&mut space, Binding::Arg(Arg::Weights))?;
+        }
         if packing {
-            let inner = [channel + 1, channel + 2, channel + 3, channel];
-            let panels = Panels { panel, lane, columns: outputs, inner: &inner, batch: group..group + 1 };
             let packed = panels.pack(&mut space, self.wide, device)?;
             planned = Planned { scratchpad: packed.bytes, launches: packed.launches };
             if widening {

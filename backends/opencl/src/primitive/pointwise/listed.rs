@@ -76,6 +76,11 @@ struct Step {
 }
 
 impl List {
+    /// Whether elements stay what they are.
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
     /// The list with a function behind it; none where steps do not have it.
     pub(super) fn function(mut self, function: Eltwise) -> Option<Self> {
         let kind = FUNCTIONS.iter().position(|name| *name == function.name())?;

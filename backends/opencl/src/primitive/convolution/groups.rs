@@ -1,0 +1,72 @@
+//! Weights of several groups in panels: where a group's outputs are no multiple of the panels' width, each group fills up its last panel, which
+//! no blocks of all outputs can tell.
+
+use std::iter;
+
+use anydnn_backend::{Arg, Layout, MemoryDesc, PrimitiveDesc};
+
+use super::Shape;
+use crate::plan::DeviceTraits;
+use crate::primitive::choice::Planned;
+use crate::primitive::opaque::GroupPanels;
+use crate::primitive::panels::Panels;
+use crate::primitive::pointwise::is_wide;
+use crate::primitive::rows::is_cpu;
+use crate::primitive::space::{Binding, Index, Space};
+use crate::primitive::value::Value;
+
+impl Shape<'_> {
+    /// The layout of weights of several groups in panels of this width, where register tiles are sure to read them.
+    pub(super) fn group_panels(&self, width: usize, device: &DeviceTraits) -> Option<MemoryDesc> {
+        let desc = self.desc;
+        let is_read = is_cpu(device)
+            && self.groups > 1
+            && !self.window.transposed
+            && self.window.dst.iter().product::<usize>() * self.terms() > 0
+            && Value::of(desc, true) == Value::F32
+            && desc.attributes().dequantize.is_empty()
+            && desc.args().iter().all(|operand| is_plain(&operand.desc) || operand.arg == Arg::Weights);
+        let panels = is_read.then_some(GroupPanels { groups: self.groups, width })?;
+        // What offsets of 32 bits do not reach would be another program.
+        let is_near = |own: &MemoryDesc| i32::try_from(own.size()).is_ok() && !self.wide;
+        panels.layout(self.weights).filter(is_near)
+    }
+}
+
+/// Whether an element's place follows from strides, or nobody has said it yet.
+fn is_plain(desc: &MemoryDesc) -> bool {
+    match desc.layout() {
+        Layout::Any => true,
+        Layout::Blocked(blocking) => blocking.inner.is_empty(),
+        _ => false,
+    }
+}
+
+/// Copies weights `[O, C, taps..]` of f32 into panels of their groups.
+pub(in crate::primitive) fn prepare(desc: &PrimitiveDesc, device: &DeviceTraits) -> Option<Planned> {
+    let (src, dst) = (desc.src(), desc.dst());
+    let GroupPanels { groups, width } = GroupPanels::of(dst)?;
+    let attributes = desc.attributes();
+    let moves = attributes.post_ops.is_empty() && attributes.dequantize.is_empty() && desc.args().len() == 2;
+    let is_near = i32::try_from(dst.size()).is_ok() && !is_wide(desc);
+    if !moves || !is_near || src.data_type() != dst.data_type() || !is_plain(src) {
+        return None;
+    }
+    let &[outputs, channels, ref taps @ ..] = &src.dims()[..] else { return None };
+    let outputs = outputs / groups;
+    let mut space = Space::default();
+    let group = space.push("g", groups);
+    let panel = space.push("panel", outputs.div_ceil(width));
+    let lane = space.push("lane", width);
+    let channel = space.push("c", channels);
+    let taps: Vec<usize> =
+        taps.iter().zip(["k0", "k1", "k2"]).map(|(&extent, name)| space.push(name, extent)).collect();
+    let output = Index::sum(&[(group, outputs), (panel, width), (lane, 1)]);
+    let each_tap = taps.iter().map(|&tap| Index::of(tap));
+    let index: Vec<Index> = [output, Index::of(channel)].into_iter().chain(each_tap).collect();
+    space.operand("WEIGHTS", Binding::Arg(Arg::SRC), src, &index);
+    let inner: Vec<usize> = taps.iter().copied().chain(iter::once(channel)).collect();
+    let panels = Panels { panel, lane, columns: outputs, inner: &inner, batch: group..group + 1 };
+    let launches = panels.copies(&space, Binding::Arg(Arg::DST), false, device)?;
+    Some(Planned { scratchpad: 0, launches })
+}
