@@ -53,6 +53,10 @@ impl Shape<'_> {
         // Each execution would transform its copy of the weights.
         attributes.winograd &= !is_copied(Quantized::Weights);
         let in_f32 = |own: &MemoryDesc| {
+            // What lies in one place may mean several numbers, each with a zero point of its own.
+            if own.overlaps_itself() {
+                return MemoryDesc::new(own.dims().clone(), DataType::F32);
+            }
             let same = MemoryDesc::with_layout(own.dims().clone(), DataType::F32, own.layout().clone());
             same.unwrap_or_else(|_| MemoryDesc::new(own.dims().clone(), DataType::F32))
         };
@@ -67,7 +71,13 @@ impl Shape<'_> {
             builder = builder.bias(bias.clone());
         }
         let inner = builder.dst(desc.dst().clone()).attributes(attributes).build().ok()?;
-        let inner = crate::primitive::resolved(inner, device).ok()?;
+        let mut inner = crate::primitive::resolved(inner, device).ok()?;
+        // Elements are written one by one into what strides tell.
+        let weights = inner.find(Arg::Weights)?;
+        if is_copied(Quantized::Weights) && weights.blocking().is_none() {
+            let plain = weights.to_row_major();
+            inner = inner.opened(Arg::Weights).resolved(Arg::Weights, plain).ok()?;
+        }
 
         let (mut scratch, mut launches, mut places) = (Scratch::default(), Vec::new(), Vec::new());
         for of in both {

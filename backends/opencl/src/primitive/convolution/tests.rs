@@ -9,6 +9,7 @@ use anydnn_backend::{
 use super::blocked::{compete_at, few_tile_size, panel_width};
 use crate::capability::units::Feature;
 use crate::plan::{DeviceTraits, ProgramSource, SpecialText};
+use crate::primitive::choice::Wanted;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::tests::{
     check_choices, check_everywhere, check_those, check_those_with, cpu, f32, gpu, planned, sweep, tagged,
@@ -403,6 +404,38 @@ fn integers_without_units_become_floats_where_sums_are_many() {
     let small = squares(weights(&dims), permitted.with_dequantize(of_weights(64)));
     assert_eq!(chosen(&small), "ocl:convolution:dequantized");
     for desc in [floats, convolution(30), both("acdb", 1), both("abcd", 1), both("abcd", 2)] {
+        check_those(&desc, |name| name.ends_with(":dequantized"));
+    }
+}
+
+/// Images that are one in memory have zero points of their own, and groups that fill no panel are multiplied like others.
+#[test]
+fn integers_that_become_floats_may_lie_anywhere() {
+    let zero = |dims: &[usize]| Dequantize {
+        operand: Quantized::Src(0),
+        scale: Some(f32(&[1, 1, 1, 1])),
+        zero_point: Some(f32(dims).with_data_type(DataType::S32)),
+    };
+    let one_image = MemoryDesc::with_strides([5, 30, 33, 29], DataType::S8, [0, 957, 29, 1]).unwrap();
+    let convolution = |src: MemoryDesc, weights: &[usize], groups: usize, dequantize: Dequantize| {
+        let dst = MemoryDesc::new([5, weights[0], 33, 29], DataType::F32);
+        let op = Convolution::new(2).with_groups(groups);
+        PrimitiveDesc::builder(Op::Convolution(op))
+            .src(src)
+            .weights(f32(weights).with_data_type(DataType::S8).to_any())
+            .dst(dst)
+            .attributes(Attributes::default().with_dequantize(dequantize))
+            .build()
+            .unwrap()
+    };
+    let image = MemoryDesc::new([5, 30, 33, 29], DataType::S8);
+    let list = [
+        convolution(one_image, &[30, 30, 1, 1], 1, zero(&[5, 1, 1, 1])),
+        convolution(image, &[90, 10, 1, 1], 3, zero(&[1, 1, 1, 1])),
+    ];
+    for desc in list {
+        let all = crate::primitive::choices(&desc, &cpu(), Wanted::All).unwrap();
+        assert!(all.iter().any(|choice| choice.plan.implementation.ends_with(":dequantized")), "{desc}");
         check_those(&desc, |name| name.ends_with(":dequantized"));
     }
 }
