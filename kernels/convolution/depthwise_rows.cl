@@ -1,4 +1,4 @@
-// One input and one output channel per group, for CPUs: a work-item computes ITEM_LINES rows of the result (fixed n, od, oh) for ITEM_GROUPS
+// One input and one output channel per group, or MEMBERS of both, for CPUs: a work-item computes ITEM_LINES rows of the result (fixed n, od, oh) for ITEM_GROUPS
 // groups, of which a vector holds LANES: all groups of some positions, of LINES_AT_ONCE rows, before the next positions. TILE positions go
 // together, whose sums stay in registers. The last vector of groups begins with groups that are done, which are stored AGAIN or dropped before
 // the steps behind the sums.
@@ -9,6 +9,8 @@
 // positions that are done, which are computed once more and not stored, as those behind a short line.
 // Else tiles whose positions see all taps are full, and elsewhere each position has taps of its own. Columns move through registers from tap
 // to tap where positions are as far apart as taps (SLIDES: tiles of four), and are loaded for each tap where not.
+// Of groups of several channels lanes are the channels, GROUPS in all, and a vector holds whole groups: each channel of a group is spread over its
+// lanes and has taps of its own, MEMBER_STEP further on.
 // NARROW programs have fewer groups than lanes. They read on into what lies behind the groups, as long as something does, and throw it away,
 // or, where the result is FLAT, store it, before the next positions replace it.
 #if NARROW
@@ -36,6 +38,32 @@
 #define TAP(k) const V tap##k = DEQ_WEIGHTS(LD_WEIGHTS(k * TAP_STEP, TO_READ(at_tap + k * TAP_STEP, WEIGHTS_SIZE)), n);
 #define COLUMN(x, load) const V column = load(x);
 #define FEED(i, k) sums[i] += column * tap##k;
+// A row of taps, from its first one at `taps`.
+#define ROW(load, load_any)                                                                                              \
+    EACH_TAP(TAP)                                                                                                        \
+    if (is_full) {                                                                                                       \
+        COLUMNS(load, ALWAYS, ALWAYS, ALWAYS, ALWAYS)                                                                    \
+    } else if (sees_most) {                                                                                              \
+        COLUMNS(load, FROM_START, ALWAYS, UP_TO_END, IN_SOURCE)                                                          \
+    } else {                                                                                                             \
+        COLUMNS(load_any, IN_SOURCE, IN_SOURCE, IN_SOURCE, IN_SOURCE)                                                    \
+    }
+#define MEMBER(j)                                                                                                        \
+    {                                                                                                                    \
+        const __global uchar *const weights = taps + (long)(j * MEMBER_STEP) * WEIGHTS_BYTES;                            \
+        ROW(MEMBER_##j, MEMBER_##j)                                                                                      \
+    }
+#if MEMBERS == 2
+#define MEMBER_0(x) LOAD_COLUMN(x).s0022446688aaccee
+#define MEMBER_1(x) LOAD_COLUMN(x).s1133557799bbddff
+#define EACH_MEMBER MEMBER(0) MEMBER(1)
+#elif MEMBERS == 4
+#define MEMBER_0(x) LOAD_COLUMN(x).s000044448888cccc
+#define MEMBER_1(x) LOAD_COLUMN(x).s111155559999dddd
+#define MEMBER_2(x) LOAD_COLUMN(x).s22226666aaaaeeee
+#define MEMBER_3(x) LOAD_COLUMN(x).s33337777bbbbffff
+#define EACH_MEMBER MEMBER(0) MEMBER(1) MEMBER(2) MEMBER(3)
+#endif
 #define ALWAYS(x, work) {work}
 #define FROM_START(x, work) if (x >= first_column) {work}
 #define UP_TO_END(x, work) if (x < end_column) {work}
@@ -126,15 +154,13 @@ __kernel void convolution_depthwise_rows(PARAMS) {
                                 const __global uchar *const row = src0 + (long)at * SRC_BYTES;
                                 const __global uchar *const taps = weights + (long)at_tap * WEIGHTS_BYTES;
                                 {
-                                    const __global uchar *const src0 = row, *const weights = taps;
-                                    EACH_TAP(TAP)
-                                    if (is_full) {
-                                        COLUMNS(LOAD_COLUMN, ALWAYS, ALWAYS, ALWAYS, ALWAYS)
-                                    } else if (sees_most) {
-                                        COLUMNS(LOAD_COLUMN, FROM_START, ALWAYS, UP_TO_END, IN_SOURCE)
-                                    } else {
-                                        COLUMNS(LOAD_ANY_COLUMN, IN_SOURCE, IN_SOURCE, IN_SOURCE, IN_SOURCE)
-                                    }
+                                    const __global uchar *const src0 = row;
+#if MEMBERS > 1
+                                    EACH_MEMBER
+#else
+                                    const __global uchar *const weights = taps;
+                                    ROW(LOAD_COLUMN, LOAD_ANY_COLUMN)
+#endif
                                 }
 #else
                                 if (SLIDES && STRIDE_W == DILATION_W) {

@@ -3,7 +3,7 @@
 //! Variants: by the units of `units.rs` (CPUs: panels of operands of one or two bytes, `-packing` copies weights first; other devices: large
 //! tiles), `winograd` (CPUs: windows of 3 x 3 in f32, where attributes permit it), `blocked` (CPUs: register tiles along the width, in f32),
 //! `vector` (CPUs: register tiles of vectors along the output channels, weights in panels), `depthwise-flat` (few channels) and
-//! `depthwise-rows` (CPUs; `depthwise-beside` of copies, where channels lie elsewhere), `depthwise-strip` (other devices) and `depthwise`
+//! `depthwise-rows` (CPUs; `depthwise-beside` of copies, where channels lie elsewhere; `grouped-rows` of groups of two or four channels), `depthwise-strip` (other devices) and `depthwise`
 //! (channels last: lanes along the channels), `simt` and `tiled` (other devices: an implicit matrix product) and `ref` (anything).
 
 mod beside;
@@ -134,6 +134,9 @@ pub(super) fn weights_layout(
             Op::Convolution(op) if is_f32 => Some(Shape::new(desc, op, device)),
             _ => None,
         };
+        if let Some(tag) = shape.as_ref().and_then(|shape| shape.grouped_rows_tag(device)) {
+            return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
+        }
         let panels = shape.and_then(|shape| shape.group_panels(width, device));
         return Ok(panels.unwrap_or_else(|| weights.to_row_major()));
     };
@@ -299,6 +302,9 @@ impl Shape<'_> {
                     self.depthwise(value, device)
                 });
             }
+            choices.offer("grouped-rows", "groups of few channels, channels last, by rows", || {
+                self.grouped_rows(value, device)
+            });
             let offer_vector = |choices: &mut Choices<'_>| {
                 choices.offer("vector", "weights lie in panels", || self.vector(value, device, false));
                 choices.offer("vector-packing", "weights do not lie in panels", || {

@@ -166,7 +166,7 @@ impl Panels<'_> {
                 Operand { name: "SRC0".into(), address: at(base, &from, 0, 0), ..weights },
                 Operand {
                     name: "DST".into(),
-                    binding: there.clone(),
+                    binding: there,
                     data_type: Value::F32.storage(),
                     address: at(0, &to, lane, lanes),
                 },

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
-use anydnn_backend::{MemoryDesc, PostOp};
+use anydnn_backend::{DataType, MemoryDesc, PostOp};
 
 use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
@@ -12,7 +12,7 @@ use crate::primitive::epilogue::{EPILOGUE, Finish};
 use crate::primitive::numbers::always;
 use crate::primitive::panels;
 use crate::primitive::quantized;
-use crate::primitive::rows::CPU_LANES;
+use crate::primitive::rows::{CPU_LANES, is_cpu};
 use crate::primitive::source::{Source, is_contiguous};
 use crate::primitive::sums::define_bias;
 use crate::primitive::value::Value;
@@ -22,6 +22,8 @@ const DEPTHWISE_ROWS: &str = anydnn_kernels::text("convolution/depthwise_rows.cl
 
 /// Lanes of the shortest vectors.
 const LEAST_LANES: usize = 4;
+/// The channels of groups whose vectors hold several of them. Panels of one group are as fast for eight.
+const MEMBERS: [usize; 2] = [2, 4];
 /// Positions that go together where the program knows which columns their taps see: so many sums are nearly what two instructions a clock take
 /// that wait four for each other, and lines of common networks are multiples of seven. No line has a size of its own in programs for every
 /// shape, as a new line would be compiled for then; those for one shape have what its line wastes least of.
@@ -52,6 +54,47 @@ const ITEMS: usize = 6;
 impl Shape<'_> {
     /// Lanes along the groups and several positions at once, where groups are contiguous.
     pub(super) fn depthwise_rows(&self, value: Value, device: &DeviceTraits) -> Option<Launch> {
+        self.rows_of_groups(1, value, device)
+    }
+
+    /// The same of groups of few channels and as many outputs: lanes along the channels.
+    pub(super) fn grouped_rows(&self, value: Value, device: &DeviceTraits) -> Option<Launch> {
+        if !self.suits_rows_of_groups(device) {
+            return None;
+        }
+        let channels = Shape { groups: self.groups * self.outputs, outputs: 1, channels: 1, ..*self };
+        channels.rows_of_groups(self.channels, value, device)
+    }
+
+    /// The tag of weights whose outputs lie side by side, where rows of groups of few channels read them.
+    pub(super) fn grouped_rows_tag(&self, device: &DeviceTraits) -> Option<String> {
+        let taps: String = (2..self.weights.rank()).map(|axis| char::from(b'a' + axis as u8)).collect();
+        (self.suits_rows_of_groups(device) && self.has_channels_last()).then(|| format!("{taps}ba"))
+    }
+
+    fn suits_rows_of_groups(&self, device: &DeviceTraits) -> bool {
+        let is_f32 = |operand: &MemoryDesc| operand.data_type() == DataType::F32;
+        is_cpu(device)
+            && panels::widest(self.sums) > 1
+            && self.desc.attributes().dequantize.is_empty()
+            && [self.desc.src(), self.weights, self.desc.dst()].into_iter().all(is_f32)
+            && self.outputs == self.channels
+            && MEMBERS.contains(&self.channels)
+            && self.groups * self.channels >= CPU_LANES
+            && !self.window.transposed
+            && self.knows_taps(MOST_TAPS)
+    }
+
+    /// Whether each number of taps side by side has a program for every shape.
+    fn knows_taps(&self, most: usize) -> bool {
+        let last = |values: &[usize]| values.last().copied().unwrap_or(1);
+        let window = &self.window;
+        last(window.kernel) <= most
+            && USUAL_STRIDES.contains(&last(window.strides))
+            && last(window.dilations) == 1
+    }
+
+    fn rows_of_groups(&self, members: usize, value: Value, device: &DeviceTraits) -> Option<Launch> {
         if self.window.transposed || value != Value::F32 {
             return None;
         }
@@ -75,10 +118,11 @@ impl Shape<'_> {
             step => step / dilation,
         };
         let tap_step = space.coefficient("WEIGHTS", kw)?;
+        let member_step = if members > 1 { self.weights.strides()?[1] } else { 0 };
         let lines = space.count(0..ow);
         let blocks = self.groups.div_ceil(lanes);
         let wanted = device.compute_units * ITEMS;
-        let near = (NEAR_FACTORS / (self.terms() * lanes).max(1)).clamp(1, blocks);
+        let near = (NEAR_FACTORS / (self.terms() * members * lanes).max(1)).clamp(1, blocks);
         let item_groups = blocks.div_ceil(wanted.div_ceil(lines.max(1)).clamp(1, blocks)).min(near) * lanes;
         let parts = self.groups.div_ceil(item_groups);
         let item_lines = (lines * parts).div_ceil(wanted).clamp(1, lines.max(1));
@@ -113,6 +157,8 @@ impl Shape<'_> {
                 .number_of("SRC_SIZE", elements(self.desc.src()))
                 .number_of("WEIGHTS_SIZE", elements(self.weights))
                 .define("NARROW", i32::from(narrow))
+                .define("MEMBERS", members)
+                .define("MEMBER_STEP", format_args!("(idx){}", always(member_step)))
                 .number_of("FLAT", i32::from(flat))
                 .number_of("AGAIN", i32::from(alone && !narrow))
                 .number_of("PARTS", parts)
@@ -140,9 +186,9 @@ impl Shape<'_> {
             false if few => MOST_FEW_TAPS,
             false => MOST_TAPS,
         };
-        let knows_taps = taps <= most_taps && USUAL_STRIDES.contains(&stride) && dilation == 1;
+        let knows_taps = self.knows_taps(most_taps);
         let mut source = text(knows_taps, false);
-        let operations = 2 * self.desc.dst().elements() * self.terms();
+        let operations = 2 * self.desc.dst().elements() * self.terms() * members;
         let knows_alone = taps <= most_taps && !knows_taps;
         source.gains(if knows_alone { TAPS_GAIN } else { GAIN }, operations);
         let global = [parts * lines.div_ceil(item_lines), 1, 1];

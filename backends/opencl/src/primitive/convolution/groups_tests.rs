@@ -89,6 +89,40 @@ fn open_weights_of_groups_become_panels_where_tiles_read_them() {
     assert_eq!(resolved(blocks, &cpu()).0, None);
 }
 
+/// Groups of two and four channels, some of them in the vector before as well, of lines that tiles fill and of shorter ones.
+#[test]
+fn few_channels_of_a_group_are_spread_over_its_lanes() {
+    let rows = |groups, members, kernel, extent, strides: [usize; 2]| {
+        let pad: usize = kernel / 2;
+        let op = Convolution::new(2).with_pads([pad; 2], [pad; 2]).with_groups(groups).with_strides(strides);
+        let channels = groups * members;
+        let image = |extents: [usize; 2]| tagged(&[2, channels, extents[0], extents[1]], "acdb");
+        let result = strides.map(|stride| (extent + 2 * pad - kernel) / stride + 1);
+        PrimitiveDesc::builder(Op::Convolution(op))
+            .src(image([extent; 2]))
+            .weights(f32(&[channels, members, kernel, kernel]).to_any())
+            .bias(f32(&[channels]))
+            .dst(image(result))
+    };
+    let addend = tagged(&[2, 36, 9, 9], "acdb");
+    let added = PostOp::Binary { algorithm: BinaryAlgorithm::Add, operand: addend, reversed: false };
+    let list = [
+        rows(9, 2, 3, 16, [1, 1]),
+        rows(9, 4, 3, 9, [1, 1]).attributes(Attributes::default().with_post_op(added)),
+        rows(4, 4, 5, 4, [2, 2]),
+        rows(16, 2, 1, 8, [2, 1]),
+        rows(5, 4, 3, 2, [1, 1]),
+    ];
+    for builder in list {
+        let plan = planned(builder, &cpu());
+        assert_eq!(plan.implementation, "ocl:convolution:grouped-rows");
+        check_everywhere(&[plan.desc], |_| None);
+    }
+    // Vectors of fewer lanes, and dilated taps, which have no program of their own.
+    assert_ne!(planned(rows(3, 4, 3, 9, [1, 1]), &cpu()).implementation, "ocl:convolution:grouped-rows");
+    assert_ne!(planned(rows(8, 4, 3, 9, [3, 3]), &cpu()).implementation, "ocl:convolution:grouped-rows");
+}
+
 /// Each group's last panel is filled up with what is there.
 #[test]
 fn weights_come_into_panels_and_not_back() {
