@@ -30,6 +30,13 @@ pub(super) struct Panels<'a> {
     pub(super) batch: Range<usize>,
 }
 
+/// Where panels are that weights are copied into, or out of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    Into(Binding),
+    OutOf(Binding),
+}
+
 /// Weights copied into panels of f32.
 #[derive(Debug)]
 pub(super) struct Packed {
@@ -96,7 +103,7 @@ impl Panels<'_> {
     /// Copies the weights of a space into the scratchpad and lets its operand `WEIGHTS` read them there. None when they do not lie
     /// linearly in these loops.
     pub(super) fn pack(&self, space: &mut Space, wide: bool, device: &DeviceTraits) -> Option<Packed> {
-        let launches = self.copies(space, Binding::Scratchpad(0), wide, device)?;
+        let launches = self.copies(space, Way::Into(Binding::Scratchpad(0)), wide, device)?;
         let bytes = self.address(space, Binding::Scratchpad(0))?;
         Some(Packed { bytes, launches })
     }
@@ -130,11 +137,11 @@ impl Panels<'_> {
         Some((to, stride))
     }
 
-    /// The launches that copy the weights of a space into panels there.
+    /// The launches that copy the weights of a space into panels, or back from them.
     pub(super) fn copies(
         &self,
         space: &Space,
-        there: Binding,
+        way: Way,
         wide: bool,
         device: &DeviceTraits,
     ) -> Option<Vec<Launch>> {
@@ -149,9 +156,15 @@ impl Panels<'_> {
         // of whatever memory held, thrown away, may take many times as long where processors are slow with the smallest numbers.
         let repeats = width.checked_div(rest).unwrap_or(0);
         let end = repeats * rest;
+        let (repeats, count) = match way {
+            Way::Into(_) => (repeats, 3),
+            Way::OutOf(_) => (1, 2),
+        };
         let parts =
             [(whole, width, (0, 0), 1), (1, rest, (whole, 0), repeats), (1, width - end, (whole, end), 1)];
-        for (panels, lanes, (start, lane), repeats) in parts.into_iter().take(if rest > 0 { 3 } else { 1 }) {
+        for (panels, lanes, (start, lane), repeats) in
+            parts.into_iter().take(if rest > 0 { count } else { 1 })
+        {
             if panels * lanes == 0 {
                 continue;
             }
@@ -161,16 +174,19 @@ impl Panels<'_> {
                 base: base + (start * coefficients[self.panel] + lane) as isize,
                 coefficients: [coefficients, &[repeat]].concat(),
             };
-            let weights = copy.operands[position].clone();
-            copy.operands = vec![
-                Operand { name: "SRC0".into(), address: at(base, &from, 0, 0), ..weights },
-                Operand {
-                    name: "DST".into(),
-                    binding: there,
-                    data_type: Value::F32.storage(),
-                    address: at(0, &to, lane, lanes),
-                },
-            ];
+            let own = Operand { address: at(base, &from, 0, 0), ..copy.operands[position].clone() };
+            let in_panels = |binding: Binding| Operand {
+                name: String::new(),
+                binding,
+                data_type: Value::F32.storage(),
+                address: at(0, &to, lane, lanes),
+            };
+            let (source, result) = match way {
+                Way::Into(there) => (own, in_panels(there)),
+                Way::OutOf(there) => (in_panels(there), own),
+            };
+            copy.operands =
+                vec![Operand { name: "SRC0".into(), ..source }, Operand { name: "DST".into(), ..result }];
             copy.loops[self.panel].extent = panels;
             copy.loops[self.lane].extent = lanes;
             for v in (0..to.len()).rev() {

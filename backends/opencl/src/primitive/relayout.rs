@@ -48,9 +48,9 @@ pub(super) fn choices(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wante
         choices.offer("winograd", "weights are transformed", || winograd::prepare(desc));
         return choices.followed_by(|| None);
     }
-    if GroupPanels::of(desc.dst()).is_some() {
+    if [desc.src(), desc.dst()].into_iter().any(|own| GroupPanels::of(own).is_some()) {
         let mut choices = Choices::new(desc, wanted);
-        choices.offer("panels", "weights of groups are put into panels", || groups::prepare(desc, device));
+        choices.offer("panels", "weights of groups lie in panels", || groups::relayout(desc, device));
         return choices.followed_by(|| None);
     }
     let once = desc.attributes().once;

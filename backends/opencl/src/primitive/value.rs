@@ -2,7 +2,7 @@
 
 use super::Planner;
 use super::numbers::float;
-use super::opaque;
+use super::opaque::{self, GroupPanels};
 use anydnn_backend::op::{Fold, Node, Op};
 use anydnn_backend::{Arg, DataType, Error, Layout, PostOp, PrimitiveDesc, Result, each_operation};
 
@@ -98,7 +98,8 @@ pub(super) fn check(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<()> {
         if matches!(arg.desc.layout(), Layout::Opaque { .. }) {
             let serves = match desc.op() {
                 Op::Convolution(_) => arg.arg == Arg::Weights,
-                Op::Reorder(_) => arg.arg == Arg::DST,
+                // What is transformed is not had back.
+                Op::Reorder(_) => arg.arg == Arg::DST || GroupPanels::of(&arg.desc).is_some(),
                 _ => false,
             };
             if !(serves && opaque::is_known(&arg.desc)) {

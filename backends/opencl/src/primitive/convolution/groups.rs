@@ -9,7 +9,7 @@ use super::Shape;
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
 use crate::primitive::opaque::GroupPanels;
-use crate::primitive::panels::Panels;
+use crate::primitive::panels::{Panels, Way};
 use crate::primitive::pointwise::is_wide;
 use crate::primitive::rows::is_cpu;
 use crate::primitive::space::{Binding, Index, Space};
@@ -42,17 +42,21 @@ fn is_plain(desc: &MemoryDesc) -> bool {
     }
 }
 
-/// Copies weights `[O, C, taps..]` of f32 into panels of their groups.
-pub(in crate::primitive) fn prepare(desc: &PrimitiveDesc, device: &DeviceTraits) -> Option<Planned> {
+/// Copies weights `[O, C, taps..]` of any type into panels of their groups, or back.
+pub(in crate::primitive) fn relayout(desc: &PrimitiveDesc, device: &DeviceTraits) -> Option<Planned> {
     let (src, dst) = (desc.src(), desc.dst());
-    let GroupPanels { groups, width } = GroupPanels::of(dst)?;
+    let (own, arg, panels, way) = match GroupPanels::of(dst) {
+        Some(panels) => (src, Arg::SRC, panels, Way::Into(Binding::Arg(Arg::DST))),
+        None => (dst, Arg::DST, GroupPanels::of(src)?, Way::OutOf(Binding::Arg(Arg::SRC))),
+    };
+    let GroupPanels { groups, width } = panels;
     let attributes = desc.attributes();
     let moves = attributes.post_ops.is_empty() && attributes.dequantize.is_empty() && desc.args().len() == 2;
-    let is_near = i32::try_from(dst.size()).is_ok() && !is_wide(desc);
-    if !moves || !is_near || src.data_type() != dst.data_type() || !is_plain(src) {
+    let is_near = i32::try_from(src.size().max(dst.size())).is_ok() && !is_wide(desc);
+    if !moves || !is_near || !is_plain(own) || Value::of(desc, true) != Value::F32 {
         return None;
     }
-    let &[outputs, channels, ref taps @ ..] = &src.dims()[..] else { return None };
+    let &[outputs, channels, ref taps @ ..] = &own.dims()[..] else { return None };
     let outputs = outputs / groups;
     let mut space = Space::default();
     let group = space.push("g", groups);
@@ -64,9 +68,9 @@ pub(in crate::primitive) fn prepare(desc: &PrimitiveDesc, device: &DeviceTraits)
     let output = Index::sum(&[(group, outputs), (panel, width), (lane, 1)]);
     let each_tap = taps.iter().map(|&tap| Index::of(tap));
     let index: Vec<Index> = [output, Index::of(channel)].into_iter().chain(each_tap).collect();
-    space.operand("WEIGHTS", Binding::Arg(Arg::SRC), src, &index);
+    space.operand("WEIGHTS", Binding::Arg(arg), own, &index);
     let inner: Vec<usize> = taps.iter().copied().chain(iter::once(channel)).collect();
     let panels = Panels { panel, lane, columns: outputs, inner: &inner, batch: group..group + 1 };
-    let launches = panels.copies(&space, Binding::Arg(Arg::DST), false, device)?;
+    let launches = panels.copies(&space, way, false, device)?;
     Some(Planned { scratchpad: 0, launches })
 }

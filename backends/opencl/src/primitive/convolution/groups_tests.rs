@@ -2,12 +2,15 @@
 
 use anydnn_backend::op::{Convolution, Op, Reorder};
 use anydnn_backend::{
-    Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, Layout, MemoryDesc, PostOp, PrimitiveDesc,
-    PrimitiveDescBuilder,
+    Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Event, Layout, Memory,
+    MemoryDesc, MemoryKind, PostOp, PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc,
 };
 
+use crate::OpenClPrimitive;
+use crate::plan::DeviceTraits;
 use crate::primitive::opaque::GroupPanels;
 use crate::primitive::tests::{check_everywhere, cpu, f32, gpu, planned, tagged};
+use crate::testing::shared_test_engines;
 
 /// A convolution of groups of so many channels and outputs over images with these channels last.
 fn grouped(
@@ -123,18 +126,46 @@ fn few_channels_of_a_group_are_spread_over_its_lanes() {
     assert_ne!(planned(rows(8, 4, 3, 9, [3, 3]), &cpu()).implementation, "ocl:convolution:grouped-rows");
 }
 
-/// Each group's last panel is filled up with what is there.
+/// Each group's last panel is filled up with what is there, and left out on the way back.
 #[test]
-fn weights_come_into_panels_and_not_back() {
-    let weights = f32(&[3 * 5, 2, 3, 3]);
+fn weights_of_any_type_come_into_panels_and_back() {
+    let weights = f32(&[3 * 21, 2, 3, 3]);
     let own = panels_of(3, 16)(weights.clone());
     let reorder = |from: &MemoryDesc, to: &MemoryDesc| {
         PrimitiveDesc::builder(Op::Reorder(Reorder)).src(from.clone()).dst(to.clone()).build().unwrap()
     };
-    let plan = crate::primitive::plan(&reorder(&weights, &own), &cpu()).unwrap();
-    assert_eq!((plan.implementation.as_str(), plan.launches.len()), ("ocl:reorder:panels", 2));
-    let halves = MemoryDesc::new(weights.dims().clone(), DataType::F16);
-    for (from, to) in [(&own, &weights), (&halves, &own)] {
-        assert!(crate::primitive::plan(&reorder(from, to), &cpu()).is_err(), "{from} to {to}");
+    let launches = |desc: &PrimitiveDesc| {
+        let plan = crate::primitive::plan(desc, &cpu()).unwrap();
+        assert_eq!(plan.implementation, "ocl:reorder:panels");
+        plan.launches.len()
+    };
+    assert_eq!([(&weights, &own), (&own, &weights)].map(|(from, to)| launches(&reorder(from, to))), [3, 2]);
+    for engine in shared_test_engines() {
+        let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+        let device = DeviceTraits { kind: DeviceKind::Cpu, ..engine.traits() };
+        let values: Vec<f32> = (0..weights.elements()).map(|i| (i % 97) as f32 - 48.0).collect();
+        let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
+        let memory = |desc: &MemoryDesc| engine.create_memory(desc, MemoryKind::Buffer).unwrap();
+        let (given, made, back) = (memory(&weights), memory(&own), memory(&weights));
+        let halves = memory(&MemoryDesc::new(weights.dims().clone(), DataType::F16));
+        stream.write(&given, 0, &bytes(&values), &[]).unwrap();
+        // Small integers are the same numbers in 16 bits.
+        let ways = [(&given, &halves), (&halves, &made), (&made, &back)];
+        for (from, to) in ways {
+            let plan = crate::primitive::plan(&reorder(from.desc(), to.desc()), &device).unwrap();
+            let primitive = OpenClPrimitive::from_plan(&engine, plan).unwrap();
+            let args = [(Arg::SRC, from.clone()), (Arg::DST, to.clone())];
+            stream.execute(&primitive, &args, &[]).unwrap().wait().unwrap();
+        }
+        let mut read = vec![0; weights.size()];
+        stream.read(&back, 0, &mut read, &[]).unwrap();
+        assert_eq!(read, bytes(&values), "{}", device.name);
+        let mut read = vec![0; own.size()];
+        stream.read(&made, 0, &mut read, &[]).unwrap();
+        // The second panel of the first group: outputs 16 to 20 three times, and the first of them, each behind the one before.
+        let second: Vec<f32> = (0..16).map(|lane| values[(16 + lane % 5) * 18]).collect();
+        assert_eq!(read[16 * 18 * 4..][..64], bytes(&second), "{}", device.name);
     }
+    let other = MemoryDesc::with_tag(weights.dims().clone(), DataType::F32, "Abcd16a").unwrap();
+    assert!(crate::primitive::plan(&reorder(&other, &own), &cpu()).is_err(), "blocks of outputs");
 }
