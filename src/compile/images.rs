@@ -128,25 +128,32 @@ mod tests {
     use super::*;
     use crate::graph::{Attrs, GraphBuilder};
 
-    /// A convolution and what follows it.
-    fn network() -> (Graph, [TensorId; 4]) {
+    /// Where windows of an image are.
+    fn windows() -> Attrs {
+        let ones = || [1_i64, 1];
+        let none = || [0_i64, 0];
+        Attrs::new()
+            .with("strides", ones())
+            .with("pads_begin", none())
+            .with("pads_end", none())
+            .with("data_format", "NCX")
+    }
+
+    /// A graph with a convolution of an image `[1, 4, 8, 8]`.
+    fn convolved() -> (GraphBuilder, TensorId) {
         let mut g = GraphBuilder::new();
         let image = g.input("image", DataType::F32, [1, 4, 8, 8]);
         let weights = g.constant("weights", DataType::F32, [4, 4, 1, 1]);
-        let attrs = || {
-            let ones = || [1_i64, 1];
-            let none = || [0_i64, 0];
-            Attrs::new()
-                .with("strides", ones())
-                .with("pads_begin", none())
-                .with("pads_end", none())
-                .with("data_format", "NCX")
-        };
-        let formats = attrs().with("dilations", [1_i64, 1]).with("weights_format", "OIX");
-        let made = g.op("conv", OpKind::Convolution, &[image, weights], formats);
-        let made = made.unwrap();
+        let formats = windows().with("dilations", [1_i64, 1]).with("weights_format", "OIX");
+        let made = g.op("conv", OpKind::Convolution, &[image, weights], formats).unwrap();
+        (g, made)
+    }
+
+    /// A convolution and what follows it.
+    fn network() -> (Graph, [TensorId; 4]) {
+        let (mut g, made) = convolved();
         let bounded = g.op("relu", OpKind::ReLU, &[made], Attrs::new()).unwrap();
-        let pooled = g.op("pool", OpKind::MaxPool, &[bounded], attrs().with("kernel", [2_i64, 2])).unwrap();
+        let pooled = g.op("pool", OpKind::MaxPool, &[bounded], windows().with("kernel", [2_i64, 2])).unwrap();
         let flat = Attrs::new().with("shape", [1_i64, -1]).with("special_zero", false);
         let flat = g.op("flat", OpKind::StaticReshape, &[pooled], flat).unwrap();
         (g.build().unwrap(), [made, bounded, pooled, flat])
@@ -154,12 +161,7 @@ mod tests {
 
     #[test]
     fn quantised_images_are_images() {
-        let (graph, _) = network();
-        let mut g = GraphBuilder::new();
-        let image = g.input("image", DataType::F32, [1, 4, 8, 8]);
-        let weights = g.constant("weights", DataType::F32, [4, 4, 1, 1]);
-        let attrs = graph.ops()[0].attrs.clone();
-        let made = g.op("conv", OpKind::Convolution, &[image, weights], attrs).unwrap();
+        let (mut g, made) = convolved();
         let scales = || {
             Attrs::new().with("qtype", "per_tensor").with("scales", vec![0.5_f32]).with("zps", vec![3_i64])
         };
@@ -185,12 +187,7 @@ mod tests {
     #[test]
     fn shuffled_channels_and_parts_of_images_are_images() {
         let found = |apart: [i64; 5], order: [i64; 5], together: [i64; 4]| {
-            let (graph, _) = network();
-            let mut g = GraphBuilder::new();
-            let image = g.input("image", DataType::F32, [1, 4, 8, 8]);
-            let weights = g.constant("weights", DataType::F32, [4, 4, 1, 1]);
-            let attrs = graph.ops()[0].attrs.clone();
-            let made = g.op("conv", OpKind::Convolution, &[image, weights], attrs).unwrap();
+            let (mut g, made) = convolved();
             let shape =
                 |shape: &[i64]| Attrs::new().with("shape", shape.to_vec()).with("special_zero", false);
             let groups = g.op("apart", OpKind::StaticReshape, &[made], shape(&apart)).unwrap();
