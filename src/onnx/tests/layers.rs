@@ -195,3 +195,46 @@ fn one_place_is_hot() {
     let made = draft.run(&[], &[tensor([3], &[0.0, -1.0, 7.0])]).unwrap();
     assert_eq!(made[0].to_f32s(), [4.0, -1.0, -1.0, -1.0, -1.0, 4.0, -1.0, -1.0, -1.0]);
 }
+
+/// Channels in another order, and parts of them, between convolutions: whatever the order of what lies in memory, they are those that are gathered.
+#[test]
+fn shuffled_channels_are_those_that_are_gathered() {
+    let numbers = |count: usize| (0..count).map(|i| (i * 7 % 11) as f32 / 8.0 - 0.5).collect::<Vec<_>>();
+    let draft = |shuffles: bool| {
+        let draft = Draft::new(13)
+            .input("x", &["1", "2", "3", "5"])
+            .floats("first", &[6, 2, 3, 3], &numbers(108))
+            .floats("each", &[6, 1, 3, 3], &numbers(54))
+            .floats("last", &[4, 6, 1, 1], &numbers(24))
+            .ints("apart", &[5], &[1, 3, 2, 3, 5])
+            .ints("together", &[4], &[1, 6, 3, 5])
+            .ints("order", &[6], &[0, 2, 4, 1, 3, 5])
+            .ints("low", &[3], &[0, 1, 2])
+            .ints("high", &[3], &[3, 4, 5])
+            .ints("zero", &[1], &[0])
+            .ints("half", &[1], &[3])
+            .ints("all", &[1], &[6])
+            .ints("axis", &[1], &[1])
+            .node("c = Conv(x, first)", vec![ints("pads", &[1, 1, 1, 1])]);
+        let along = || vec![int("axis", 1)];
+        let draft = if shuffles {
+            let draft = draft.node("g = Reshape(c, apart)", vec![]);
+            let draft = draft.node("t = Transpose(g)", vec![ints("perm", &[0, 2, 1, 3, 4])]);
+            draft.node("s = Reshape(t, together)", vec![])
+        } else {
+            draft.node("s = Gather(c, order)", along())
+        };
+        let draft = draft.node("d = Conv(s, each)", vec![ints("pads", &[1, 1, 1, 1]), int("group", 6)]);
+        let draft = if shuffles {
+            let draft = draft.node("a = Slice(d, zero, half, axis)", vec![]);
+            draft.node("b = Slice(d, half, all, axis)", vec![])
+        } else {
+            draft.node("a = Gather(d, low)", along()).node("b = Gather(d, high)", along())
+        };
+        draft.node("j = Concat(b, a)", along()).node("y = Conv(j, last)", vec![]).output("y")
+    };
+    let x = tensor([1, 2, 3, 5], &numbers(30));
+    let [shuffled, gathered] = [true, false].map(|shuffles| draft(shuffles).run(&[], &[x.clone()]).unwrap());
+    assert_eq!(shuffled, gathered);
+    assert!(shuffled[0].to_f64s().windows(2).any(|pair| pair[0] != pair[1]));
+}
