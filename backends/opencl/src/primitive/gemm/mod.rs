@@ -224,10 +224,15 @@ impl Product<'_> {
 
     /// Whether vectors along the columns reach every operand of the epilogue.
     fn has_vectors(&self, lanes: usize) -> bool {
-        let is_factor = |name: &str| {
-            matches!(name, "SRC0" | "WEIGHTS") || name.ends_with("_SRC0") || name.ends_with("_WEIGHTS")
+        // Scales that wait for the end of the sums are read there.
+        let waits = |o: &Operand| {
+            o.name.starts_with("SCALE_") && self.loops.k.clone().all(|v| o.address.step(v, 1) == Some(0))
         };
-        let mut epilogue = self.space.operands.iter().filter(|o| !is_factor(&o.name));
+        let is_factor = |o: &Operand| {
+            let of_factor = o.name.ends_with("_SRC0") || o.name.ends_with("_WEIGHTS");
+            matches!(&*o.name, "SRC0" | "WEIGHTS") || of_factor && !waits(o)
+        };
+        let mut epilogue = self.space.operands.iter().filter(|o| !is_factor(o));
         epilogue.all(|o| o.address.step(self.loops.n.start, lanes).is_some())
     }
 

@@ -12,7 +12,7 @@ use crate::capability::Feature;
 use crate::capability::sub_groups::SubGroups;
 use crate::capability::units::DEEP;
 use crate::plan::{DeviceTraits, KernelPlan};
-use crate::primitive::tests::{check_plan, f32, gpu, matmul, tagged};
+use crate::primitive::tests::{check_everywhere, check_plan, f32, gpu, matmul, tagged};
 use crate::primitive::{Wanted, choices, choose};
 use crate::testing::{engines_for, shared_test_engines, sub_group_test_engines};
 
@@ -506,6 +506,28 @@ fn neighbours_along_the_width_come_by_pairs() {
 fn scaled([m, k, n]: [usize; 3], operand: Quantized, dims: &[usize]) -> PrimitiveDescBuilder {
     let scale = Dequantize { operand, scale: Some(f32(dims)), zero_point: None };
     matmul(f32(&[m, k]), f32(&[k, n])).attributes(Attributes::default().with_dequantize(scale))
+}
+
+/// A vector of results has one scale, or one for each of them: those of blocks that vectors cross are read one by one.
+#[test]
+fn scales_of_blocks_of_columns_are_no_vectors() {
+    let has_tensor_cores = |blocks: usize, columns: usize| {
+        let bytes = |dims: [usize; 2]| MemoryDesc::new(dims, DataType::S8);
+        let scale = f32(&[1, blocks]);
+        let scale = Dequantize { operand: Quantized::Weights, scale: Some(scale), zero_point: None };
+        let desc = matmul(bytes([70, 96]), bytes([96, columns]))
+            .dst(f32(&[70, columns]))
+            .attributes(Attributes::default().with_dequantize(scale));
+        names(&desc.build().unwrap(), &hopper()).iter().any(|name| name.contains(":wgmma"))
+    };
+    assert!(has_tensor_cores(15, 15) && has_tensor_cores(1, 15));
+    assert!(has_tensor_cores(2, 32), "blocks of whole vectors");
+    assert!(!has_tensor_cores(3, 15));
+    let list = [
+        scaled([40, 33, 45], Quantized::Weights, &[1, 9]).build().unwrap(),
+        scaled([45, 33, 40], Quantized::Src(0), &[9, 1]).build().unwrap(),
+    ];
+    check_everywhere(&list, |_| None);
 }
 
 #[test]
