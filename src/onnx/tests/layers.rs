@@ -237,5 +237,4 @@ fn shuffled_channels_are_those_that_are_gathered() {
     let [shuffled, gathered] =
         [true, false].map(|shuffles| draft(shuffles).run(&[], std::slice::from_ref(&x)).unwrap());
     assert_eq!(shuffled, gathered);
-    assert!(shuffled[0].to_f64s().windows(2).any(|pair| pair[0] != pair[1]));
 }
