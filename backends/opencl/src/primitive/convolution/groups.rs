@@ -3,7 +3,7 @@
 
 use std::iter;
 
-use anydnn_backend::{Arg, Layout, MemoryDesc, PrimitiveDesc};
+use anydnn_backend::{Arg, MemoryDesc, PrimitiveDesc};
 
 use super::Shape;
 use crate::plan::DeviceTraits;
@@ -25,20 +25,14 @@ impl Shape<'_> {
             && self.window.dst.iter().product::<usize>() * self.terms() > 0
             && Value::of(desc, true) == Value::F32
             && desc.attributes().dequantize.is_empty()
-            && desc.args().iter().all(|operand| is_plain(&operand.desc) || operand.arg == Arg::Weights);
+            && desc.args().iter().all(|operand| {
+                let is_strided = operand.desc.is_any() || operand.desc.strides().is_some();
+                is_strided || operand.arg == Arg::Weights
+            });
         let panels = is_read.then_some(GroupPanels { groups: self.groups, width })?;
         // What offsets of 32 bits do not reach would be another program.
         let is_near = |own: &MemoryDesc| i32::try_from(own.size()).is_ok() && !self.wide;
         panels.layout(self.weights).filter(is_near)
-    }
-}
-
-/// Whether an element's place follows from strides, or nobody has said it yet.
-fn is_plain(desc: &MemoryDesc) -> bool {
-    match desc.layout() {
-        Layout::Any => true,
-        Layout::Blocked(blocking) => blocking.inner.is_empty(),
-        _ => false,
     }
 }
 
@@ -53,7 +47,7 @@ pub(in crate::primitive) fn relayout(desc: &PrimitiveDesc, device: &DeviceTraits
     let attributes = desc.attributes();
     let moves = attributes.post_ops.is_empty() && attributes.dequantize.is_empty() && desc.args().len() == 2;
     let is_near = i32::try_from(src.size().max(dst.size())).is_ok() && !is_wide(desc);
-    if !moves || !is_near || !is_plain(own) || Value::of(desc, true) != Value::F32 {
+    if !moves || !is_near || own.strides().is_none() || Value::of(desc, true) != Value::F32 {
         return None;
     }
     let &[outputs, channels, ref taps @ ..] = &own.dims()[..] else { return None };

@@ -1,5 +1,7 @@
 //! Operations whose results lie along another loop than what they are made of: tiles that are read the one way and stored the other.
 
+use anydnn_backend::PrimitiveDesc;
+
 use super::listed::List;
 use super::{LOOPS, Statements};
 use crate::plan::{DeviceTraits, Launch};
@@ -9,7 +11,6 @@ use crate::primitive::rows::{CPU_LANES, is_cpu};
 use crate::primitive::source::{Source, is_contiguous};
 use crate::primitive::space::Space;
 use crate::primitive::value::Value;
-use anydnn_backend::PrimitiveDesc;
 
 const TRANSPOSED: &str = anydnn_kernels::text("pointwise/transposed.cl");
 const LANES: &str = anydnn_kernels::text("pointwise/transposed_lanes.cl");
