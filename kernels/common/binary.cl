@@ -1,5 +1,6 @@
 // Functions of two elements; truth is one. V is R or a vector of it.
 
+KEEP_PRODUCTS
 #define TRUTH(condition) ((condition) ? (V)(1) : (V)(0))
 
 static inline V binary_maximum(const V a, const V b) { return ((a > b) | (a != a)) ? a : b; }
@@ -40,8 +41,11 @@ static inline V binary_modulo(const V a, const V b) {
     const V rest = binary_remainder(a, b);
     return (rest != (V)(0)) & ((rest < (V)(0)) != (b < (V)(0))) ? rest + b : rest;
 }
+// A value and a part of an old one.
+static inline V binary_sum(const V a, const R part, const V old) { return a + part * old; }
 #else
 static inline V binary_add(const V a, const V b) { return a + b; }
+static inline V binary_sum(const V a, const R part, const V old) { return a + part * old; }
 static inline V binary_subtract(const V a, const V b) { return a - b; }
 static inline V binary_multiply(const V a, const V b) { return a * b; }
 static inline V binary_divide(const V a, const V b) { return a / b; }
@@ -60,3 +64,4 @@ static inline V binary_modulo(const V a, const V b) {
     return (rest != (V)(0)) & ((rest < (V)(0)) != (b < (V)(0))) ? rest + b : rest;
 }
 #endif
+JOIN_PRODUCTS

@@ -1,6 +1,7 @@
 // Functions of one element. V is R or a vector of it; K(c) is a constant of type R. Comparisons are written so that NaN stays.
 // SHORT_RESULTS says that results are stored as floats of 16 bits, and are computed by the devices' own functions.
 
+KEEP_PRODUCTS
 #if !R_IS_INTEGER
 
 // In two steps, each of which is an instruction. NaN stays.
@@ -16,13 +17,13 @@ static inline V eltwise_exp(const V x) { return EXP(x); }
 // faster than the tail: the result is right to 4e-6 of itself, far below the last digit of 16 bits.
 static inline V eltwise_gelu_erf(const V x) {
     const V a = fabs(x), t = a > (V)(K(20.0)) ? (V)(K(20.0)) : a;
-    V p = t * K(-1.8346676e-6) + K(6.159529e-5);
-    p = p * t + K(-9.3049987e-4);
-    p = p * t + K(8.507785e-3);
-    p = p * t + K(-5.395983e-2);
-    p = p * t + K(-4.5846465e-1);
-    p = p * t + K(-1.151251);
-    p = p * t + K(-9.999953e-1);
+    V p = SUM_OF_PRODUCT(t, (V)(K(-1.8346676e-6)), (V)(K(6.159529e-5)));
+    p = SUM_OF_PRODUCT(p, t, (V)(K(-9.3049987e-4)));
+    p = SUM_OF_PRODUCT(p, t, (V)(K(8.507785e-3)));
+    p = SUM_OF_PRODUCT(p, t, (V)(K(-5.395983e-2)));
+    p = SUM_OF_PRODUCT(p, t, (V)(K(-4.5846465e-1)));
+    p = SUM_OF_PRODUCT(p, t, (V)(K(-1.151251)));
+    p = SUM_OF_PRODUCT(p, t, (V)(K(-9.999953e-1)));
     return (x > (V)(K(0.0)) ? x : (V)(K(0.0))) - t * exp2(p);
 }
 #elif OWN_MATH
@@ -104,3 +105,4 @@ static inline V eltwise_tan(const V x) { return tan(x); }
 static inline V eltwise_truncate(const V x) { return trunc(x); }
 
 #endif
+JOIN_PRODUCTS

@@ -1,5 +1,6 @@
 // Derivatives of the functions of eltwise.cl at their argument, and (derivative_of_..) at their value where that says enough.
 
+KEEP_PRODUCTS
 #define INSIDE(condition, slope) ((condition) ? (V)(slope) : (V)(K(0.0)))
 #define SIGMOID(x) (K(1.0) / (K(1.0) + EXP(-(x))))
 
@@ -75,3 +76,4 @@ static inline V derivative_ceil(const V x) { return (V)(K(0.0)); }
 static inline V derivative_floor(const V x) { return (V)(K(0.0)); }
 static inline V derivative_sign(const V x) { return (V)(K(0.0)); }
 static inline V derivative_truncate(const V x) { return (V)(K(0.0)); }
+JOIN_PRODUCTS

@@ -11,6 +11,19 @@
 
 #pragma OPENCL FP_CONTRACT ON
 
+// Between KEEP_PRODUCTS and JOIN_PRODUCTS, at the top of a file, a product is rounded before it becomes a part of a sum. NVIDIA's compiler joins
+// those of different statements and functions, as the numbers that it knows allow, and a program for one shape would have other bits than
+// the one for every shape. SUM_OF_PRODUCT(a, b, c) is a * b + c in one step for all that.
+#ifdef __NV_CL_C_VERSION
+#define KEEP_PRODUCTS _Pragma("OPENCL FP_CONTRACT OFF")
+#define JOIN_PRODUCTS _Pragma("OPENCL FP_CONTRACT ON")
+#define SUM_OF_PRODUCT(a, b, c) fma(a, b, c)
+#else
+#define KEEP_PRODUCTS
+#define JOIN_PRODUCTS
+#define SUM_OF_PRODUCT(a, b, c) ((a) * (b) + (c))
+#endif
+
 // Defined as 1 when an operand's first byte is not aligned to its element: every access then goes byte by byte.
 #ifndef ANYDNN_UNALIGNED
 #define ANYDNN_UNALIGNED 0

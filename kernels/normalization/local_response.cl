@@ -1,4 +1,5 @@
 // Normalisation by the squares around each element: SRC0 is the element, SRC what lies around it.
+KEEP_PRODUCTS
 __kernel void local_response(PARAMS) {
     ENTER_ROWS
     EACH_ROW

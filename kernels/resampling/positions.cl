@@ -12,9 +12,10 @@ typedef struct {
 #define OVER(x, n, factor, shift) QUOTIENT(x, n, factor, shift)
 #endif
 
-// `below`, `factor` and `shift` are the generator's OVER_D, OVER_H or OVER_W.
+KEEP_PRODUCTS
+// What comes behind `to` is the generator's OVER_D, OVER_H or OVER_W. SHARE is the quotient of a number by `below`, which has an inverse.
 static inline neighbours neighbours_of(const idx x, const idx from, const idx to, const idx below, const idx factor,
-                                       const idx shift) {
+                                       const idx shift, const R inverse) {
 #if ALIGNED
     const whole above = to > 1 ? 2 * (whole)x * (from - 1) : 0;
 #else
@@ -30,14 +31,15 @@ static inline neighbours neighbours_of(const idx x, const idx from, const idx to
     const idx low = above > 0 ? (idx)OVER(above, below, factor, shift) : 0;
     all.low = min(low, from - 1);
     all.high = above > 0 ? min(all.low + 1, from - 1) : 0;
-    all.part = above > 0 ? (R)(above - (whole)low * below) / (R)below : 0;
+    all.part = above > 0 ? SHARE(above - (whole)low * below, below, inverse) : 0;
 #endif
     return all;
 }
 
 // The part that index `x` takes of the original's index `s`.
-static inline R part_of(const idx x, const idx s, const idx from, const idx to, const idx below, const idx factor, const idx shift) {
-    const neighbours at = neighbours_of(x, from, to, below, factor, shift);
+static inline R part_of(const idx x, const idx s, const idx from, const idx to, const idx below, const idx factor, const idx shift,
+                        const R inverse) {
+    const neighbours at = neighbours_of(x, from, to, below, factor, shift, inverse);
 #if NEAREST
     return at.low == s ? 1 : 0;
 #else

@@ -60,9 +60,18 @@ pub(super) fn meaning(
     meaning
 }
 
+/// Whether an operand has one element for all terms of sums over these loops, wherever those find the source.
+pub(super) fn is_same_for_terms(
+    space: &Space,
+    operand: &Operand,
+    sum: impl IntoIterator<Item = usize>,
+) -> bool {
+    sum.into_iter().chain(space.places()).all(|v| operand.address.step(v, 1) == Some(0))
+}
+
 /// Whether scales or zero points of the operand `name` differ along one of these loops.
 pub(super) fn varies(space: &Space, name: &str, loops: &[usize]) -> bool {
-    let differs = |o: &Operand| loops.iter().any(|&v| o.address.step(v, 1) != Some(0));
+    let differs = |o: &Operand| !is_same_for_terms(space, o, loops.iter().copied());
     ["SCALE", "ZERO"].iter().any(|prefix| space.find(&format!("{prefix}_{name}")).is_some_and(differs))
 }
 
@@ -71,7 +80,7 @@ pub(super) fn varies(space: &Space, name: &str, loops: &[usize]) -> bool {
 pub(super) fn define(source: &mut Source, space: &Space, name: &str, sum: &[usize]) {
     let (scale, zero) = (format!("SCALE_{name}"), format!("ZERO_{name}"));
     let waits = !sum.is_empty()
-        && space.find(&scale).is_some_and(|o| sum.iter().all(|&v| o.address.step(v, 1) == Some(0)));
+        && space.find(&scale).is_some_and(|o| is_same_for_terms(space, o, sum.iter().copied()));
     let (mut lanes, mut one) = ("(x)".to_string(), "(x)".to_string());
     if space.find(&zero).is_some() {
         lanes = format!("({lanes} - LD_{zero}(OFF_{zero}, n))");

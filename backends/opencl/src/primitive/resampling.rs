@@ -59,7 +59,7 @@ fn collect(
         .map(|i| if backward { extent(to.dims(), i).div_ceil(extent(from.dims(), i).max(1)) } else { 1 });
     let work = ratios.product::<usize>().saturating_mul(16 * rows.lanes);
     let mut text = rows.source(value, is_wide(desc), device, work);
-    define_positions(&mut text, op, from.dims(), to.dims());
+    define_positions(&mut text, value, op, from.dims(), to.dims());
     epilogue::define_all(&mut text, desc, value, device);
     let (kernel, file) = if backward { ("resampling_backward", BACKWARD) } else { ("resampling", FORWARD) };
     Some(rows.launch(text, kernel, &[POSITIONS, file], device, work))
@@ -72,7 +72,7 @@ fn extent(dims: &Dims, i: usize) -> usize {
 }
 
 /// What `resampling/positions.cl` is written against, of a tensor of dimensions `to` that was one of `from`.
-fn define_positions(text: &mut Source, op: Resampling, from: &Dims, to: &Dims) {
+fn define_positions(text: &mut Source, value: Value, op: Resampling, from: &Dims, to: &Dims) {
     let nearest = op.algorithm == ResamplingAlgorithm::Nearest;
     for (i, name) in NAMES.iter().enumerate() {
         let name = name.to_uppercase();
@@ -80,13 +80,20 @@ fn define_positions(text: &mut Source, op: Resampling, from: &Dims, to: &Dims) {
         // A position's fraction of whole numbers has this below.
         let below = if op.align_corners { to.saturating_sub(1).max(1) } else { to.max(1) };
         let below = below.saturating_mul(if nearest { 4 } else { 2 });
-        text.number_of(format_args!("FROM_{name}"), from)
-            .number_of(format_args!("TO_{name}"), to)
-            .define(format_args!("OVER_{name}"), numbers::divisor(below));
+        text.number_of(format_args!("FROM_{name}"), from).number_of(format_args!("TO_{name}"), to).define(
+            format_args!("OVER_{name}"),
+            format_args!("{}, {}", numbers::divisor(below), value.number(1.0 / below as f32)),
+        );
     }
+    // As the same product in every program: a compiler that knows the divisor may divide another way.
+    let share = match value {
+        Value::F32 => "((R)(x) * (inverse))",
+        _ => "((R)(x) / (R)(below))",
+    };
     // Positions are products of both sizes.
     let largest = (0..3).map(|i| extent(from, i).saturating_mul(extent(to, i))).max().unwrap_or(1);
-    text.define("NEAREST", i32::from(nearest))
+    text.define("SHARE(x, below, inverse)", share)
+        .define("NEAREST", i32::from(nearest))
         .define("LARGE", i32::from(largest >= LARGEST))
         .define("ALIGNED", i32::from(op.align_corners))
         .define("whole", if largest < LARGEST { "int" } else { "long" });

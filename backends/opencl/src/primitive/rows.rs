@@ -435,7 +435,7 @@ impl Rows {
     /// The launch of a kernel over these rows.
     pub(super) fn launch(
         &self,
-        source: Source,
+        mut source: Source,
         kernel: &str,
         files: &[&'static str],
         device: &DeviceTraits,
@@ -447,6 +447,9 @@ impl Rows {
             ([rows * group, 1, 1], Some([group, 1, 1]))
         } else if matches!(self.mode, Mode::Part | Mode::SubGroup) {
             let group = self.group(device);
+            if group > GROUP {
+                source.for_groups_of(group);
+            }
             ([rows.div_ceil(group / self.parts(device)) * group, 1, 1], Some([group, 1, 1]))
         } else {
             items(device, rows.div_ceil(rows_per_item(device, rows, work)))

@@ -43,6 +43,8 @@ pub(super) struct Source {
     args: Vec<LaunchArg>,
     /// The sub-groups that the kernel is written for, and their width.
     sub_groups: Option<(SubGroups, usize)>,
+    /// The work-items of each work-group, where compilers have to leave registers for all of them.
+    group: Option<usize>,
     /// Under which conditions vectors that start at multiples of their length are accessed as one.
     whole: Vec<String>,
     /// The longest of those vectors, in bytes.
@@ -120,6 +122,7 @@ impl Source {
             defines: String::with_capacity(USUAL),
             args: Vec::new(),
             sub_groups: None,
+            group: None,
             whole: Vec::new(),
             whole_bytes: 1,
             alignment: 1,
@@ -219,6 +222,13 @@ impl Source {
         self
     }
 
+    /// Has the kernel compiled for work-groups of so many work-items. Without, compilers may take more registers than as many can have, and
+    /// the device refuses the launch.
+    pub(super) fn for_groups_of(&mut self, items: usize) -> &mut Self {
+        self.group = Some(items);
+        self
+    }
+
     /// Leaves out the stores that pass the cache by where a result is large: the kernel has none, and its text says the same of every size.
     pub(super) fn without_streams(&mut self) -> &mut Self {
         let kept = self.defines.lines().filter(|line| !line.starts_with("#define ST_"));
@@ -312,8 +322,7 @@ impl Source {
         let end = loops.end;
         self.declare(name, space, loops);
         if self.is_complete() {
-            // What is no variable is a macro of `common/window.cl`.
-            let variables = space.loops[end..].iter().filter(|l| !l.name.starts_with("IN_"));
+            let variables = space.loops[end..].iter().filter(|l| !l.is_place());
             let zeros: Vec<String> = variables.map(|l| format!("const idx {} = 0; ", l.name)).collect();
             // Behind the definition that was just written.
             let at = self.defines.trim_end().len();
@@ -355,7 +364,7 @@ impl Source {
                     let scale = self.value.number(*scale);
                     write!(
                         text,
-                        "v += {scale} * (LD_OLD{i}(OFF_OLD{i}, n) - ({})({zero_point})); ",
+                        "v = binary_sum(v, {scale}, LD_OLD{i}(OFF_OLD{i}, n) - ({})({zero_point})); ",
                         self.value.name()
                     )
                 }
@@ -452,16 +461,19 @@ impl Source {
         let _ = writeln!(text, "#define K(c) c{suffix}\ntypedef {} idx;", if *wide { "long" } else { "int" });
         text += &shape_macros(numbers, *wide);
         let _ = writeln!(text, "#define PARAMS {params}{} SHAPE_PARAM", self.number);
-        if lanes >= CPU_LANES / 2 {
-            // A compiler that spreads work-items over lanes by itself, on top of that, takes many times as long.
-            text += "#define __kernel __kernel __attribute__((vec_type_hint(float16)))\n";
-        }
+        let mut attributes = String::new();
         if let Some((_, width)) = sub_groups.as_ref().filter(|(found, width)| found.settable.contains(width))
         {
-            let _ = writeln!(
-                text,
-                "#define __kernel __kernel __attribute__((intel_reqd_sub_group_size({width})))"
-            );
+            let _ = write!(attributes, " __attribute__((intel_reqd_sub_group_size({width})))");
+        } else if lanes >= CPU_LANES / 2 {
+            // A compiler that spreads work-items over lanes by itself, on top of that, takes many times as long.
+            attributes += " __attribute__((vec_type_hint(float16)))";
+        }
+        if let Some(group) = self.group {
+            let _ = write!(attributes, " __attribute__((reqd_work_group_size({group}, 1, 1)))");
+        }
+        if !attributes.is_empty() {
+            let _ = writeln!(text, "#define __kernel __kernel{attributes}");
         }
         if value == Value::F64 {
             text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#define USE_F64 1\n";

@@ -24,6 +24,12 @@ impl Loop {
     fn new(name: impl Into<String>, extent: usize) -> Self {
         Self { name: name.into(), extent, is_missing: false }
     }
+
+    /// Whether it is no loop of a kernel but a macro of `common/window.cl`: where a tap of a window that slides over the result finds the
+    /// source.
+    pub(super) fn is_place(&self) -> bool {
+        self.name.starts_with("IN_")
+    }
 }
 
 /// An index of one dimension: a sum of loop variables (by number) with factors, and a constant, divided by the length of a block.
@@ -208,6 +214,11 @@ impl Address {
 }
 
 impl Space {
+    /// The loops that stand for [places](Loop::is_place), which taps and results make together.
+    pub(super) fn places(&self) -> impl Iterator<Item = usize> {
+        (0..self.loops.len()).filter(|&v| self.loops[v].is_place())
+    }
+
     /// Adds a loop and returns its number. Operands are added after all loops.
     pub(super) fn push(&mut self, name: impl Into<String>, extent: usize) -> usize {
         self.loops.push(Loop::new(name, extent));

@@ -851,6 +851,21 @@ fn gaps(layout: &MemoryDesc) -> Vec<usize> {
     (0..free.len()).filter(|&i| free[i]).collect()
 }
 
+/// A device that has registers for work-groups of a kernel's usual size refuses larger ones, unless it is compiled for them.
+#[test]
+fn kernels_of_large_work_groups_are_compiled_for_them() {
+    let required = |columns: usize| {
+        let op = Op::LayerNormalization(LayerNormalization::new(1, 1e-5));
+        let desc = PrimitiveDesc::builder(op).src(f32(&[2, columns]));
+        let launch = planned(desc, &gpu()).launches.remove(0);
+        let text = launch.program.source.to_string();
+        let group = launch.local.unwrap()[0];
+        (group, text.contains(&format!("__attribute__((reqd_work_group_size({group}, 1, 1)))")))
+    };
+    assert_eq!(required(16_386), (1024, true));
+    assert_eq!(required(400), (256, false));
+}
+
 /// Whether a product's result is a sum of products of small integers and nothing else, which every kernel has to compute exactly.
 fn is_of_integers(desc: &PrimitiveDesc) -> bool {
     let small =

@@ -2,10 +2,13 @@
 
 use anydnn_backend::op::{Deconvolution, Op};
 use anydnn_backend::{
-    Attributes, BinaryAlgorithm, DataType, Eltwise, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
+    Attributes, BinaryAlgorithm, DataType, Dequantize, Eltwise, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
+    Quantized,
 };
 
-use crate::primitive::tests::{check_those, check_those_with, cpu, f32, planned, tagged};
+use crate::primitive::tests::{
+    check_choices, check_everywhere, check_those, check_those_with, cpu, f32, planned, tagged,
+};
 
 /// A transposed convolution of two images of a number of channels, with windows of these extents.
 #[derive(Clone, Copy)]
@@ -176,4 +179,23 @@ fn filters_of_single_channels_have_copies() {
         assert!(is_beside(&planned(builder(), &cpu()).implementation));
         check_those(&builder().build().unwrap(), is_beside);
     }
+}
+
+/// Each position of the source has a scale of its own, which no sum over taps can leave for its end.
+#[test]
+fn scales_of_positions_are_read_for_each_tap() {
+    let scaled = |case: Case, of: DataType| {
+        let scale = f32(&[2, 1, 1, case.src[1]]);
+        let scale = Dequantize { operand: Quantized::Src(0), scale: Some(scale), zero_point: None };
+        case.build_of("acdb", of).attributes(Attributes::default().with_dequantize(scale)).build().unwrap()
+    };
+    let case = Case { channels: 33, outputs: 20, ..UPSAMPLING };
+    let apart = Case { channels: 20, groups: 20, ..case };
+    let few = Case { channels: 48, outputs: 3, ..case };
+    for case in [case, apart, few, Case { kernel: [1, 3], strides: [1, 1], pads: [0, 0], ..case }] {
+        for of in [DataType::F32, DataType::S8] {
+            check_choices(&scaled(case, of));
+        }
+    }
+    check_everywhere(&[scaled(case, DataType::S8), scaled(case, DataType::F32)], |_| None);
 }

@@ -3,6 +3,7 @@
 use anydnn_backend::{Arg, DataType, MemoryDesc};
 
 use super::Product;
+use crate::primitive::quantized;
 use crate::primitive::space::Operand;
 
 /// Terms of products of integers of eight bits whose sums fit 32 bits: 255 * 255 * 33025 still fits 31.
@@ -21,9 +22,14 @@ impl Product<'_> {
         let mut names = ["SRC0", "WEIGHTS"].into_iter();
         names.all(|name| {
             let scale = self.space.find(&format!("SCALE_{name}"));
-            let waits = |o: &Operand| self.loops.k.clone().all(|v| o.address.step(v, 1) == Some(0));
-            self.space.find(&format!("ZERO_{name}")).is_none() && scale.is_none_or(waits)
+            self.space.find(&format!("ZERO_{name}")).is_none()
+                && scale.is_none_or(|o| self.is_same_for_terms(o))
         })
+    }
+
+    /// Whether an operand has one element for all terms of a sum.
+    pub(super) fn is_same_for_terms(&self, operand: &Operand) -> bool {
+        quantized::is_same_for_terms(&self.space, operand, self.loops.k.clone())
     }
 
     /// Whether the result is the sums of integers themselves.

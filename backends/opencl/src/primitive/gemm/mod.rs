@@ -225,9 +225,7 @@ impl Product<'_> {
     /// Whether vectors along the columns reach every operand of the epilogue.
     fn has_vectors(&self, lanes: usize) -> bool {
         // Scales that wait for the end of the sums are read there.
-        let waits = |o: &Operand| {
-            o.name.starts_with("SCALE_") && self.loops.k.clone().all(|v| o.address.step(v, 1) == Some(0))
-        };
+        let waits = |o: &Operand| o.name.starts_with("SCALE_") && self.is_same_for_terms(o);
         let is_factor = |o: &Operand| {
             let of_factor = o.name.ends_with("_SRC0") || o.name.ends_with("_WEIGHTS");
             matches!(&*o.name, "SRC0" | "WEIGHTS") || of_factor && !waits(o)

@@ -1,7 +1,7 @@
 //! Plans for large products, as values and run on the devices there are.
 
 use anydnn_backend::conformance::Sample;
-use anydnn_backend::op::Convolution;
+use anydnn_backend::op::{Convolution, Deconvolution};
 use anydnn_backend::{
     Arg, Attributes, Blocking, DataType, Dequantize, DeviceKind, Eltwise, FpMath, Layout, MemoryDesc, Op,
     PostOp, PrimitiveDesc, PrimitiveDescBuilder, Quantized,
@@ -506,6 +506,23 @@ fn neighbours_along_the_width_come_by_pairs() {
 fn scaled([m, k, n]: [usize; 3], operand: Quantized, dims: &[usize]) -> PrimitiveDescBuilder {
     let scale = Dequantize { operand, scale: Some(f32(dims)), zero_point: None };
     matmul(f32(&[m, k]), f32(&[k, n])).attributes(Attributes::default().with_dequantize(scale))
+}
+
+/// Sums of integers cannot have scales of each position of the source, which a window that slides over the result brings together.
+#[test]
+fn scales_of_positions_keep_transposed_convolutions_from_tensor_cores() {
+    let has_tensor_cores = |scales: [usize; 4]| {
+        let bytes = |dims: &[usize]| tagged(dims, "acdb").with_data_type(DataType::S8);
+        let scale = Dequantize { operand: Quantized::Src(0), scale: Some(f32(&scales)), zero_point: None };
+        let desc = PrimitiveDesc::builder(Op::Deconvolution(Deconvolution::new(2)))
+            .src(bytes(&[1, 64, 8, 36]))
+            .weights(bytes(&[64, 48, 1, 3]))
+            .dst(tagged(&[1, 48, 8, 38], "acdb"))
+            .attributes(Attributes::default().with_dequantize(scale));
+        names(&desc.build().unwrap(), &hopper()).iter().any(|name| name.contains(":wgmma"))
+    };
+    assert!(has_tensor_cores([1, 1, 1, 1]));
+    assert!(!has_tensor_cores([1, 1, 1, 36]) && !has_tensor_cores([1, 1, 8, 1]));
 }
 
 /// A vector of results has one scale, or one for each of them: those of blocks that vectors cross are read one by one.

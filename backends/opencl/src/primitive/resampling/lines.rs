@@ -68,7 +68,7 @@ pub(super) fn plan(desc: &PrimitiveDesc, op: Resampling, device: &DeviceTraits) 
         .number_of("ITEM_LINES", item_lines)
         .number_of("CHUNKS", chunks)
         .number_of("CHUNK", chunk);
-    define_positions(&mut text, op, src.dims(), dst.dims());
+    define_positions(&mut text, value, op, src.dims(), dst.dims());
     epilogue::define_all(&mut text, desc, value, device);
     let global = [lines.div_ceil(item_lines) * chunks, 1, 1];
     Some(text.launch("resampling_lines", &[POSITIONS, LINES], global, Some([1, 1, 1])))
