@@ -29,7 +29,27 @@ pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     if let Some(sum) = sum_of_sums(network, node, kind)? {
         return Ok(vec![sum]);
     }
+    if kind != OpKind::Quotient && matches!(a.data_type, DataType::S8 | DataType::U8) {
+        return wrapped(network, node, kind, [a, b]).map(|wrapped| vec![wrapped]);
+    }
     Ok(vec![network.op(node, kind, &[a, b], Attrs::new())?])
+}
+
+/// Arithmetic of integers of eight bits, which goes on at the other end of its type where the graph's operations stay at this one.
+fn wrapped(network: &mut Network, node: &Node, kind: OpKind, operands: [&Value; 2]) -> Result<Value> {
+    let data_type = operands[0].data_type;
+    let [a, b] = operands.map(|operand| network.converted(node, operand, DataType::S32));
+    let mut value = network.op(node, kind, &[&a?, &b?], Attrs::new())?;
+    let lowest = if data_type == DataType::S8 { Some(network.scalar(node, -128.0, &value)?) } else { None };
+    if let Some(lowest) = &lowest {
+        value = network.op(node, OpKind::Subtract, &[&value, lowest], Attrs::new())?;
+    }
+    let count = network.scalar(node, 256.0, &value)?;
+    value = network.op(node, OpKind::Modulo, &[&value, &count], Attrs::new())?;
+    if let Some(lowest) = &lowest {
+        value = network.op(node, OpKind::Add, &[&value, lowest], Attrs::new())?;
+    }
+    network.converted(node, &value, data_type)
 }
 
 /// The other operand where one is a number that changes nothing, as exporters copy the states of loops. A zero keeps its sign.

@@ -40,6 +40,7 @@ use crate::model::{self, HostTensor};
 
 /// The numbers of ONNX's types.
 const FLOAT: i32 = 1;
+const UINT8: i32 = 2;
 const INT8: i32 = 3;
 const INT64: i32 = 7;
 

@@ -105,6 +105,27 @@ fn slopes_are_told_apart_from_rows() {
     assert_eq!(prelu(&[2]), [-10.0, -100.0, -10.0, -100.0]);
 }
 
+/// What is beyond one end of a narrow type goes on at the other one, as in ONNX Runtime and NumPy.
+#[test]
+fn narrow_integers_wrap_around() {
+    let made = |operator: &str, number: i32, data_type: DataType, a: &[f64], b: &[f64]| {
+        let draft = Draft::new(14).typed("a", number, &["4"]).typed("b", number, &["4"]);
+        let draft = draft.node(&format!("y = {operator}(a, b)"), vec![]).output("y");
+        let given = [a, b].map(|values| HostTensor::from_f64([4], data_type, values).unwrap());
+        let y = draft.run(&[], &given).unwrap().remove(0);
+        assert_eq!(y.data_type(), data_type);
+        y.to_f64s()
+    };
+    let (a, b) = ([100.0, -128.0, 7.0, -100.0], [100.0, 1.0, -9.0, 100.0]);
+    assert_eq!(made("Add", INT8, DataType::S8, &a, &b), [-56.0, -127.0, -2.0, 0.0]);
+    assert_eq!(made("Sub", INT8, DataType::S8, &a, &b), [0.0, 127.0, 16.0, 56.0]);
+    assert_eq!(made("Mul", INT8, DataType::S8, &a, &b), [16.0, -128.0, -63.0, -16.0]);
+    let (a, b) = ([200.0, 3.0, 0.0, 255.0], [100.0, 4.0, 1.0, 255.0]);
+    assert_eq!(made("Add", UINT8, DataType::U8, &a, &b), [44.0, 7.0, 1.0, 254.0]);
+    assert_eq!(made("Sub", UINT8, DataType::U8, &a, &b), [100.0, 255.0, 255.0, 0.0]);
+    assert_eq!(made("Div", UINT8, DataType::U8, &a, &b), [2.0, 0.0, 0.0, 1.0]);
+}
+
 #[test]
 fn quantized_weights_stay_quantized() {
     let mut draft = Draft::new(13)
