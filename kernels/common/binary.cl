@@ -19,8 +19,15 @@ static inline V binary_xor(const V a, const V b) { return TRUTH((a != (V)(0)) !=
 // Saturating: the exact result, then the nearest that the type holds.
 static inline V binary_add(const V a, const V b) { return add_sat(a, b); }
 static inline V binary_subtract(const V a, const V b) { return sub_sat(a, b); }
+#if LANES == 1
+#define ARE_ALL(condition) (condition)
+#else
+#define ARE_ALL(condition) all(condition)
+#endif
 static inline V binary_multiply(const V a, const V b) {
-    const V low = a * b;
+    const V low = a * b, edge = (V)(1L << 31);
+    // The upper half of a product takes long, and those of factors of 32 bits fit.
+    if (ARE_ALL((((a + edge) | (b + edge)) & (V)(-1L << 32)) == (V)(0))) return low;
     const V limit = ((a < (V)(0)) ^ (b < (V)(0))) ? (V)(LONG_MIN) : (V)(LONG_MAX);
     return mul_hi(a, b) == (low >> (V)(63)) ? low : limit;
 }

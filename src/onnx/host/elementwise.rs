@@ -1,9 +1,10 @@
 //! Operators on two and more tensors that broadcast.
 
-use anydnn_backend::{DataType, Dims, Result};
+use anydnn_backend::{DataType, Dims, MemoryDesc, Result};
 
 use super::call::Call;
 use super::numbers::{Numbers, cells, ints, of_cells, places, unsigned};
+use super::whole;
 use crate::model::HostTensor;
 
 /// Two inputs.
@@ -40,8 +41,13 @@ fn pair(call: &mut Call, a: &HostTensor, b: &HostTensor, dims: Dims) -> Result<V
     let compares = orders(operator) || matches!(operator, "And" | "Or" | "Xor");
     let result = if compares { DataType::Boolean } else { data_type };
     call.take(&dims, result)?;
+    let fmod = call.node.int("fmod", 0)? != 0;
+    let whole = (b.data_type() == data_type).then(|| whole::binary(operator, fmod, a, b, &dims));
+    if let Some(bytes) = whole.flatten() {
+        return Ok(vec![HostTensor::new(MemoryDesc::new(dims, result), bytes)?]);
+    }
     let pairs = places(a.dims(), &dims).into_iter().zip(places(b.dims(), &dims));
-    let option = (call.node.int("fmod", 0)? != 0, call.node.word("direction", "")? == "LEFT");
+    let option = (fmod, call.node.word("direction", "")? == "LEFT");
     if let (Some(a_values), Some(b_values)) = (unsigned(a), unsigned(b)) {
         let values: Option<Vec<u64>> =
             pairs.map(|(i, j)| of_words(operator, option, a_values[i], b_values[j])).collect();

@@ -1,6 +1,6 @@
 //! Operators computed on tensors in host memory: those that the graph has not or in part only, integers with all their digits, and elements
 //! of any type that only move. Whatever else is known is computed by the host backend (`known.rs`). They are made to be right first: one
-//! element after the other, in f64 and i64.
+//! element after the other, in f64 and i64, but for integers (`whole.rs`).
 #![allow(clippy::needless_for_each, reason = "changes of parallel lists read best as one line")]
 
 mod activation;
@@ -33,6 +33,7 @@ mod sampling;
 mod scatter;
 mod signal;
 mod stencils;
+mod whole;
 
 pub(super) use activation::unary;
 pub(super) use attention::{attention, rotary_embedding};

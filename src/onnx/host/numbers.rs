@@ -137,12 +137,14 @@ pub(super) fn tensor(dims: Dims, data_type: DataType, values: &Numbers) -> Resul
 /// A tensor of integers or truth values. Values out of range are cut off at the top, as conversions do it.
 pub(super) fn of_ints(dims: Dims, data_type: DataType, values: &[i64]) -> Result<HostTensor> {
     let bytes = match data_type {
-        DataType::S64 | DataType::U64 => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),
+        DataType::S64 | DataType::U64 => bytemuck::cast_slice(values).to_vec(),
         DataType::S16 | DataType::U16 => {
-            values.iter().flat_map(|&value| (value as u16).to_ne_bytes()).collect()
+            let words: Vec<u16> = values.iter().map(|&value| value as u16).collect();
+            bytemuck::cast_slice(&words).to_vec()
         }
         DataType::S32 | DataType::U32 => {
-            values.iter().flat_map(|&value| (value as i32).to_ne_bytes()).collect()
+            let words: Vec<i32> = values.iter().map(|&value| value as i32).collect();
+            bytemuck::cast_slice(&words).to_vec()
         }
         DataType::Boolean => values.iter().map(|&value| u8::from(value != 0)).collect(),
         DataType::S8 | DataType::U8 => values.iter().map(|&value| value as u8).collect(),

@@ -4,6 +4,7 @@ use anydnn_backend::{DataType, Dims, Result};
 
 use super::call::Call;
 use super::numbers::{Numbers, ints, walk};
+use super::whole;
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;
 
@@ -34,18 +35,7 @@ pub(in crate::onnx) fn reduce(call: &mut Call) -> Result<Vec<HostTensor>> {
         }
         return call.output(dims, data_type, &made);
     }
-    let (start, of) = of_integers(call.operator(), data_type).ok_or_else(|| call.unfit(src))?;
-    let values = ints(src).ok_or_else(|| call.unfit(src))?;
-    let mut made = vec![start; kept.elements()];
-    match &mut made[..] {
-        // Conditions of loops ask for any or all of many.
-        [all] => *all = values.into_iter().fold(start, of),
-        made => {
-            for (value, target) in values.into_iter().zip(targets(src.dims(), &kept, &gone)) {
-                made[target] = of(made[target], value);
-            }
-        }
-    }
+    let mut made = folded(call.operator(), src, &kept, &gone).ok_or_else(|| call.unfit(src))?;
     made.iter_mut().for_each(|sum| *sum = ended(call.operator(), *sum, each as i64));
     call.made(dims, data_type, &Numbers::Ints(made))
 }
@@ -58,27 +48,51 @@ pub(super) fn targets(from: &Dims, kept: &Dims, gone: &[bool]) -> Vec<usize> {
     if from.elements() == 0 { Vec::new() } else { walk(from, &strides, 0) }
 }
 
-type Combine = fn(i64, i64) -> i64;
-
-fn of_integers(operator: &str, data_type: DataType) -> Option<(i64, Combine)> {
+/// The folds of an operator's integers, each in a loop of its own.
+fn folded(operator: &str, src: &HostTensor, kept: &Dims, gone: &[bool]) -> Option<Vec<i64>> {
+    let data_type = src.data_type();
+    let bits = data_type.bits() as u32;
     let (least, most) = match data_type {
-        DataType::S64 => (i64::MIN, i64::MAX),
-        DataType::S32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        DataType::S8 => (-128, 127),
-        DataType::S16 => (-32768, 32767),
+        DataType::S64 | DataType::S32 | DataType::S16 | DataType::S8 => {
+            (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits))
+        }
         DataType::U64 => (0, i64::MAX),
-        DataType::U8 | DataType::U16 | DataType::U32 => (0, (1 << data_type.bits()) - 1),
+        DataType::U32 | DataType::U16 | DataType::U8 => (0, (1 << bits) - 1),
         _ => (0, 1),
     };
-    Some(match operator {
-        "ReduceSum" | "ReduceMean" | "ReduceLogSum" => (0, i64::wrapping_add),
-        "ReduceProd" => (1, i64::wrapping_mul),
-        "ReduceMax" => (least, std::cmp::Ord::max),
-        "ReduceMin" => (most, std::cmp::Ord::min),
-        "ReduceL1" => (0, |sum, value| sum.wrapping_add(value.wrapping_abs())),
-        "ReduceSumSquare" | "ReduceL2" => (0, |sum, value| sum.wrapping_add(value.wrapping_mul(value))),
-        _ => return None,
-    })
+    macro_rules! fold {
+        ($start:expr, $of:expr) => {
+            whole::fold(src, kept, gone, $start, $of)
+                .or_else(|| Some(each(&ints(src)?, src.dims(), kept, gone, $start, $of)))
+        };
+    }
+    match operator {
+        "ReduceSum" | "ReduceMean" | "ReduceLogSum" => fold!(0, i64::wrapping_add),
+        "ReduceProd" => fold!(1, i64::wrapping_mul),
+        "ReduceMax" => fold!(least, i64::max),
+        "ReduceMin" => fold!(most, i64::min),
+        "ReduceL1" => fold!(0, |sum, value: i64| sum.wrapping_add(value.wrapping_abs())),
+        "ReduceSumSquare" | "ReduceL2" => {
+            fold!(0, |sum, value: i64| sum.wrapping_add(value.wrapping_mul(value)))
+        }
+        _ => None,
+    }
+}
+
+/// The same one after the other, as of truth values.
+fn each(
+    values: &[i64],
+    from: &Dims,
+    kept: &Dims,
+    gone: &[bool],
+    start: i64,
+    of: impl Fn(i64, i64) -> i64,
+) -> Vec<i64> {
+    let mut made = vec![start; kept.elements()];
+    for (&value, target) in values.iter().zip(targets(from, kept, gone)) {
+        made[target] = of(made[target], value);
+    }
+    made
 }
 
 /// What a reduction makes of its sum, without a fraction.

@@ -38,14 +38,17 @@ pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
 /// Arithmetic of integers of eight bits, which goes on at the other end of its type where the graph's operations stay at this one.
 fn wrapped(network: &mut Network, node: &Node, kind: OpKind, operands: [&Value; 2]) -> Result<Value> {
     let data_type = operands[0].data_type;
-    let [a, b] = operands.map(|operand| network.converted(node, operand, DataType::S32));
-    let mut value = network.op(node, kind, &[&a?, &b?], Attrs::new())?;
+    // Floats of 32 bits have products of these, and all that follows, to the last digit.
+    let mut value = network.op_to(node, kind, &operands, Attrs::new(), Some(DataType::F32))?;
     let lowest = if data_type == DataType::S8 { Some(network.scalar(node, -128.0, &value)?) } else { None };
     if let Some(lowest) = &lowest {
         value = network.op(node, OpKind::Subtract, &[&value, lowest], Attrs::new())?;
     }
-    let count = network.scalar(node, 256.0, &value)?;
-    value = network.op(node, OpKind::Modulo, &[&value, &count], Attrs::new())?;
+    let (part, count) = (network.scalar(node, 1.0 / 256.0, &value)?, network.scalar(node, 256.0, &value)?);
+    let turns = network.op(node, OpKind::Multiply, &[&value, &part], Attrs::new())?;
+    let turns = network.op(node, OpKind::Floor, &[&turns], Attrs::new())?;
+    let turns = network.op(node, OpKind::Multiply, &[&turns, &count], Attrs::new())?;
+    value = network.op(node, OpKind::Subtract, &[&value, &turns], Attrs::new())?;
     if let Some(lowest) = &lowest {
         value = network.op(node, OpKind::Add, &[&value, lowest], Attrs::new())?;
     }
