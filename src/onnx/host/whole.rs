@@ -1,6 +1,10 @@
 //! Integers computed in the types that tensors have them in, in rows that compilers make vectors of.
 
-use std::ops::{BitAnd, BitOr, BitXor};
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::ops::{BitAnd, BitOr, BitXor, Not};
 
 use anydnn_backend::{DataType, Dims};
 use bytemuck::Pod;
@@ -9,7 +13,9 @@ use super::numbers::walk;
 use crate::model::HostTensor;
 
 /// An integer as tensors have it. What does not fit goes on at the other end of the type.
-trait Whole: Pod + Ord + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> {
+trait Whole:
+    Pod + Ord + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
+{
     const ZERO: Self;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
@@ -98,31 +104,47 @@ impl Rows {
         Self { starts: starts(a).into_iter().zip(starts(b)).collect(), len, steps }
     }
 
-    /// A function of each pair of elements, in order.
-    fn join<T: Copy, R>(&self, a: &[T], b: &[T], of: impl Fn(T, T) -> R) -> Vec<R> {
-        let mut made = Vec::with_capacity(self.starts.len() * self.len);
-        for &(i, j) in &self.starts {
+    /// A function of each pair of elements, in order, as bytes.
+    fn join<T: Copy, R: Pod>(&self, a: &[T], b: &[T], of: impl Fn(T, T) -> R) -> Vec<u8> {
+        let count = self.starts.len() * self.len;
+        // Zeros that nobody wrote take no time, and a second copy of what is large takes more than what is computed.
+        let mut bytes = vec![0; count * size_of::<R>()];
+        if let Ok(made) = bytemuck::try_cast_slice_mut(&mut bytes) {
+            self.join_into(made, a, b, of);
+        } else {
+            let mut made = vec![R::zeroed(); count];
+            self.join_into(&mut made, a, b, of);
+            bytes.copy_from_slice(bytemuck::cast_slice(&made));
+        }
+        bytes
+    }
+
+    fn join_into<T: Copy, R>(&self, made: &mut [R], a: &[T], b: &[T], of: impl Fn(T, T) -> R) {
+        if self.len == 0 {
+            return;
+        }
+        for (made, &(i, j)) in made.chunks_exact_mut(self.len).zip(&self.starts) {
             match self.steps {
-                _ if self.len == 0 => {}
                 (1, 1) => {
                     let pairs = a[i..][..self.len].iter().zip(&b[j..][..self.len]);
-                    made.extend(pairs.map(|(&x, &y)| of(x, y)));
+                    made.iter_mut().zip(pairs).for_each(|(made, (&x, &y))| *made = of(x, y));
                 }
                 (1, 0) => {
                     let y = b[j];
-                    made.extend(a[i..][..self.len].iter().map(|&x| of(x, y)));
+                    made.iter_mut().zip(&a[i..]).for_each(|(made, &x)| *made = of(x, y));
                 }
                 (0, 1) => {
                     let x = a[i];
-                    made.extend(b[j..][..self.len].iter().map(|&y| of(x, y)));
+                    made.iter_mut().zip(&b[j..]).for_each(|(made, &y)| *made = of(x, y));
                 }
-                _ => {
-                    let (x, y) = (self.steps.0 as usize, self.steps.1 as usize);
-                    made.extend((0..self.len).map(|at| of(a[i + at * x], b[j + at * y])));
+                (x, y) => {
+                    let (x, y) = (x as usize, y as usize);
+                    made.iter_mut()
+                        .enumerate()
+                        .for_each(|(at, made)| *made = of(a[i + at * x], b[j + at * y]));
                 }
             }
         }
-        made
     }
 }
 
@@ -133,12 +155,10 @@ fn strides(from: &Dims, to: &Dims) -> Vec<i64> {
     strides.iter().zip(from.iter()).map(|(&stride, &dim)| if dim == 1 { 0 } else { stride as i64 }).collect()
 }
 
-fn elements<T: Pod>(tensor: &HostTensor) -> Vec<T> {
-    bytemuck::pod_collect_to_vec(tensor.bytes())
-}
-
-fn bytes<T: Pod>(values: &[T]) -> Vec<u8> {
-    bytemuck::cast_slice(values).to_vec()
+/// The elements of a tensor, in place where they lie as their type has to.
+fn elements<T: Pod>(tensor: &HostTensor) -> Cow<'_, [T]> {
+    let bytes = tensor.bytes();
+    bytemuck::try_cast_slice(bytes).map_or_else(|_| bytemuck::pod_collect_to_vec(bytes).into(), Cow::Borrowed)
 }
 
 /// The bytes of an operator's result on two tensors of one type of integers or truth values; none where neither is computed here. `fmod` says
@@ -174,26 +194,47 @@ fn joined<T: Whole>(
 ) -> Option<Vec<u8>> {
     let divides = || !b.contains(&T::ZERO);
     Some(match operator {
-        "Add" | "Sum" => bytes(&rows().join(a, b, T::plus)),
-        "Sub" => bytes(&rows().join(a, b, T::minus)),
-        "Mul" => bytes(&rows().join(a, b, T::times)),
-        "Div" if divides() => bytes(&rows().join(a, b, T::over)),
-        "Mod" if fmod && divides() => bytes(&rows().join(a, b, T::rest)),
-        "Mod" if divides() => bytes(&rows().join(a, b, |a, b| {
+        "Add" | "Sum" => rows().join(a, b, T::plus),
+        "Sub" => rows().join(a, b, T::minus),
+        "Mul" => rows().join(a, b, T::times),
+        "Div" if divides() => rows().join(a, b, T::over),
+        "Mod" if fmod && divides() => rows().join(a, b, T::rest),
+        "Mod" if divides() => rows().join(a, b, |a, b| {
             let rest = a.rest(b);
             let turns = rest != T::ZERO && (rest < T::ZERO) != (b < T::ZERO);
             if turns { rest.plus(b) } else { rest }
-        })),
-        "Min" => bytes(&rows().join(a, b, T::min)),
-        "Max" => bytes(&rows().join(a, b, T::max)),
-        "BitwiseAnd" => bytes(&rows().join(a, b, |a, b| a & b)),
-        "BitwiseOr" => bytes(&rows().join(a, b, |a, b| a | b)),
-        "BitwiseXor" => bytes(&rows().join(a, b, |a, b| a ^ b)),
+        }),
+        "Min" => rows().join(a, b, T::min),
+        "Max" => rows().join(a, b, T::max),
+        "BitwiseAnd" => rows().join(a, b, |a, b| a & b),
+        "BitwiseOr" => rows().join(a, b, |a, b| a | b),
+        "BitwiseXor" => rows().join(a, b, |a, b| a ^ b),
         "Equal" => rows().join(a, b, |a, b| u8::from(a == b)),
         "Less" => rows().join(a, b, |a, b| u8::from(a < b)),
         "LessOrEqual" => rows().join(a, b, |a, b| u8::from(a <= b)),
         "Greater" => rows().join(a, b, |a, b| u8::from(a > b)),
         "GreaterOrEqual" => rows().join(a, b, |a, b| u8::from(a >= b)),
+        _ => return None,
+    })
+}
+
+/// The bytes of an operator's result on a tensor of integers or truth values; none where it is not computed here.
+pub(super) fn unary(operator: &str, src: &HostTensor) -> Option<Vec<u8>> {
+    let rows = Rows { starts: vec![(0, 0)], len: src.dims().elements(), steps: (1, 1) };
+    if src.data_type() == DataType::Boolean {
+        let values = src.bytes();
+        return (operator == "Not").then(|| rows.join(values, values, |value, _| u8::from(value == 0)));
+    }
+    each_whole!(src.data_type(), T => single::<T>(operator, &elements(src), &rows))
+}
+
+fn single<T: Whole>(operator: &str, values: &[T], rows: &Rows) -> Option<Vec<u8>> {
+    let negated = |value: T| T::ZERO.minus(value);
+    Some(match operator {
+        "Neg" => rows.join(values, values, |value, _| negated(value)),
+        "Abs" => rows.join(values, values, |value, _| if value < T::ZERO { negated(value) } else { value }),
+        "Relu" => rows.join(values, values, |value, _| value.max(T::ZERO)),
+        "BitwiseNot" => rows.join(values, values, |value, _| !value),
         _ => return None,
     })
 }
@@ -225,83 +266,4 @@ pub(super) fn fold(
         }
         Some(made)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn counted(dims: &[usize]) -> HostTensor {
-        let count = Dims::new(dims).elements();
-        let values: Vec<f64> = (0..count).map(|i| (i * 37 % 101) as f64 - 50.0).collect();
-        HostTensor::from_f64(dims.to_vec(), DataType::S32, &values).unwrap()
-    }
-
-    /// An element by its index, along dimensions that may be one.
-    fn at(tensor: &HostTensor, index: &[usize]) -> i64 {
-        let dims = tensor.dims().padded_to_rank(index.len());
-        let place = index.iter().zip(dims.iter()).fold(0, |place, (&i, &dim)| place * dim + i.min(dim - 1));
-        tensor.to_f64s()[place] as i64
-    }
-
-    fn indices(dims: &[usize]) -> Vec<Vec<usize>> {
-        dims.iter().fold(vec![Vec::new()], |all, &dim| {
-            all.iter().flat_map(|index| (0..dim).map(move |i| [&index[..], &[i]].concat())).collect()
-        })
-    }
-
-    #[test]
-    fn rows_broadcast_as_elements_do() {
-        let pairs: [(&[usize], &[usize]); 9] = [
-            (&[3, 4], &[3, 4]),
-            (&[3, 4], &[4]),
-            (&[3, 1], &[1, 4]),
-            (&[2, 1, 5], &[3, 1]),
-            (&[], &[2, 3]),
-            (&[2, 3, 1, 4], &[1, 3, 5, 1]),
-            (&[1, 1], &[1]),
-            (&[6, 1], &[6, 1]),
-            (&[0, 4], &[1, 4]),
-        ];
-        for (a, b) in pairs {
-            let (a, b) = (counted(a), counted(b));
-            let dims = a.dims().broadcast(b.dims()).unwrap();
-            let bytes = binary("Sub", false, &a, &b, &dims).unwrap();
-            let made =
-                HostTensor::new(anydnn_backend::MemoryDesc::new(dims.clone(), DataType::S32), bytes).unwrap();
-            for index in indices(&dims) {
-                assert_eq!(at(&made, &index), at(&a, &index) - at(&b, &index), "{dims} {index:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn folds_take_every_element_once() {
-        for gone in indices(&[2, 2, 2]) {
-            let (src, gone) = (counted(&[3, 4, 5]), gone.iter().map(|&gone| gone == 1).collect::<Vec<_>>());
-            let kept: Dims =
-                src.dims().iter().zip(&gone).map(|(&dim, &gone)| if gone { 1 } else { dim }).collect();
-            let made = fold(&src, &kept, &gone, 7, i64::wrapping_add).unwrap();
-            let mut expected = vec![7; kept.elements()];
-            for index in indices(&[3, 4, 5]) {
-                let to = index.iter().zip(kept.iter()).fold(0, |to, (&i, &dim)| to * dim + i.min(dim - 1));
-                expected[to] += at(&src, &index);
-            }
-            assert_eq!(made, expected, "{gone:?}");
-        }
-    }
-
-    #[test]
-    fn remainders_have_the_sign_that_is_asked_for_and_nothing_is_divided_by_zero() {
-        let [a, b] = [[-7.0, 7.0, -8.0], [4.0, -4.0, 4.0]]
-            .map(|values| HostTensor::from_f64([3], DataType::S8, &values).unwrap());
-        let dims = Dims::from([3]);
-        let made = |fmod| binary("Mod", fmod, &a, &b, &dims).unwrap().into_iter().map(|byte| byte as i8);
-        assert_eq!(made(false).collect::<Vec<_>>(), [1, -1, 0]);
-        assert_eq!(made(true).collect::<Vec<_>>(), [-3, 3, 0]);
-        let zero = HostTensor::from_f64([1], DataType::S8, &[0.0]).unwrap();
-        for operator in ["Div", "Mod"] {
-            assert_eq!(binary(operator, false, &a, &zero, &dims), None);
-        }
-    }
 }
