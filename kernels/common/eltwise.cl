@@ -24,7 +24,8 @@ static inline V eltwise_gelu_erf(const V x) {
     p = SUM_OF_PRODUCT(p, t, (V)(K(-4.5846465e-1)));
     p = SUM_OF_PRODUCT(p, t, (V)(K(-1.151251)));
     p = SUM_OF_PRODUCT(p, t, (V)(K(-9.999953e-1)));
-    return (x > (V)(K(0.0)) ? x : (V)(K(0.0))) - t * exp2(p);
+    // Half of x and of |x| are max(x, 0), and no number for -INFINITY, as elsewhere.
+    return (x * K(0.5) + a * K(0.5)) - t * exp2(p);
 }
 #elif OWN_MATH
 // max(x, 0) - |x| times the tail of the normal distribution: a power of two and a quotient of polynomials, to 1.3e-7 of itself as far as the

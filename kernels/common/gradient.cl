@@ -14,10 +14,11 @@ static inline V derivative_of_exp(const V x) { return x; }
 static inline V derivative_gelu_erf(const V x) {
     return K(0.5) * ERFC(x * K(-0.70710678118654752440)) + x * EXP(K(-0.5) * x * x) * K(0.39894228040143267794);
 }
+// In terms of the logistic function s of twice the tangent's argument: (1 + tanh) / 2 keeps its digits where the tangent is close to -1.
 static inline V derivative_gelu_tanh(const V x) {
-    const V t = TANH(K(0.79788456080286535588) * (x + K(0.044715) * x * x * x));
+    const V s = SIGMOID(K(1.59576912160573071176) * (x + K(0.044715) * x * x * x));
     const V inner = K(0.79788456080286535588) * (K(1.0) + K(0.134145) * x * x);
-    return K(0.5) * (K(1.0) + t) + K(0.5) * x * (K(1.0) - t * t) * inner;
+    return s + x * (K(2.0) * s * (K(1.0) - s)) * inner;
 }
 static inline V derivative_hard_sigmoid(const V x, const R alpha, const R beta) {
     const V v = alpha * x + beta;
@@ -33,7 +34,7 @@ static inline V derivative_linear(const V x, const R alpha, const R beta) { retu
 static inline V derivative_log(const V x) { return K(1.0) / x; }
 static inline V derivative_mish(const V x) {
     const V t = TANH_OF_SOFT_PLUS(x);
-    return t + x * (K(1.0) - t * t) * SIGMOID(x);
+    return t + x * ((K(1.0) - t) * (K(1.0) + t)) * SIGMOID(x);
 }
 static inline V derivative_pow(const V x, const R alpha, const R beta) { return alpha * beta * pow(x, (V)(beta - K(1.0))); }
 static inline V derivative_reciprocal(const V x) { return K(-1.0) / (x * x); }
@@ -55,7 +56,8 @@ static inline V derivative_swish(const V x, const R alpha) {
     return s + alpha * x * s * (K(1.0) - s);
 }
 static inline V derivative_tanh(const V x) { return K(4.0) * derivative_sigmoid(K(2.0) * x); }
-static inline V derivative_of_tanh(const V x) { return K(1.0) - x * x; }
+// A square near one, rounded, has lost the digits that are left.
+static inline V derivative_of_tanh(const V x) { return (K(1.0) - x) * (K(1.0) + x); }
 static inline V derivative_acos(const V x) { return K(-1.0) / sqrt((K(1.0) - x) * (K(1.0) + x)); }
 static inline V derivative_acosh(const V x) { return K(1.0) / sqrt((x - K(1.0)) * (x + K(1.0))); }
 static inline V derivative_asin(const V x) { return K(1.0) / sqrt((K(1.0) - x) * (K(1.0) + x)); }
