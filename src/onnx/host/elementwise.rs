@@ -47,15 +47,15 @@ fn pair(call: &mut Call, a: &HostTensor, b: &HostTensor, dims: Dims) -> Result<V
         return Ok(vec![HostTensor::new(MemoryDesc::new(dims, result), bytes)?]);
     }
     let pairs = places(a.dims(), &dims).into_iter().zip(places(b.dims(), &dims));
-    let option = (fmod, call.node.word("direction", "")? == "LEFT");
+    let leftwards = call.node.word("direction", "")? == "LEFT";
     if let (Some(a_values), Some(b_values)) = (unsigned(a), unsigned(b)) {
         let values: Option<Vec<u64>> =
-            pairs.map(|(i, j)| of_words(operator, option, a_values[i], b_values[j])).collect();
+            pairs.map(|(i, j)| of_words(operator, leftwards, a_values[i], b_values[j])).collect();
         return call.made(dims, result, &Numbers::Words(values.ok_or_else(|| call.unfit(a))?));
     }
     if let (Some(a_values), Some(b_values)) = (ints(a), ints(b)) {
         let values: Option<Vec<i64>> =
-            pairs.map(|(i, j)| of_integers(operator, option, a_values[i], b_values[j])).collect();
+            pairs.map(|(i, j)| of_integers(operator, leftwards, a_values[i], b_values[j])).collect();
         let values = values.ok_or_else(|| call.unfit(a))?;
         return call.made(dims, result, &Numbers::Ints(values));
     }
@@ -103,40 +103,19 @@ fn of_floats(operator: &str, a: f64, b: f64) -> bool {
     }
 }
 
-/// `option` says whether the remainder has the dividend's sign, and whether shifts go to the left.
-fn of_integers(operator: &str, option: (bool, bool), a: i64, b: i64) -> Option<i64> {
+/// What is left by [`whole::binary`]; none for a division by zero. `leftwards` says where shifts go.
+fn of_integers(operator: &str, leftwards: bool, a: i64, b: i64) -> Option<i64> {
     let shift = || u32::try_from(b).ok().filter(|&b| b < 64);
     Some(match operator {
-        "Add" | "Sum" => a.wrapping_add(b),
-        "Sub" => a.wrapping_sub(b),
-        "Mul" => a.wrapping_mul(b),
-        "Div" => a.checked_div(b)?,
-        // The remainder has the sign of the divisor, unless `fmod` asks for that of the dividend.
-        "Mod" if !option.0 => {
-            let rest = a.checked_rem(b)?;
-            if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }
-        }
-        "Mod" => a.checked_rem(b)?,
-        "Min" => a.min(b),
-        "Max" => a.max(b),
         "Pow" if b < 0 => match a {
             1 => 1,
             -1 => 1 - 2 * (b & 1),
             _ => 0,
         },
         "Pow" => a.wrapping_pow(u32::try_from(b).ok()?),
+        // Of truth values.
         "Equal" => i64::from(a == b),
-        "Less" => i64::from(a < b),
-        "LessOrEqual" => i64::from(a <= b),
-        "Greater" => i64::from(a > b),
-        "GreaterOrEqual" => i64::from(a >= b),
-        "And" => i64::from(a != 0 && b != 0),
-        "Or" => i64::from(a != 0 || b != 0),
-        "Xor" => i64::from((a != 0) != (b != 0)),
-        "BitwiseAnd" => a & b,
-        "BitwiseOr" => a | b,
-        "BitwiseXor" => a ^ b,
-        "BitShift" if option.1 => shift().map_or(0, |b| a.wrapping_shl(b)),
+        "BitShift" if leftwards => shift().map_or(0, |b| a.wrapping_shl(b)),
         "BitShift" => shift().map_or(0, |b| a.wrapping_shr(b)),
         "PRelu" => {
             if a < 0 {
@@ -150,20 +129,12 @@ fn of_integers(operator: &str, option: (bool, bool), a: i64, b: i64) -> Option<i
 }
 
 /// Integers without sign of 64 bits: what is not the same with a sign.
-fn of_words(operator: &str, option: (bool, bool), a: u64, b: u64) -> Option<u64> {
+fn of_words(operator: &str, leftwards: bool, a: u64, b: u64) -> Option<u64> {
     Some(match operator {
-        "Div" => a.checked_div(b)?,
-        "Mod" => a.checked_rem(b)?,
-        "Min" => a.min(b),
-        "Max" => a.max(b),
         "Pow" => a.wrapping_pow(u32::try_from(b).ok()?),
-        "Less" => u64::from(a < b),
-        "LessOrEqual" => u64::from(a <= b),
-        "Greater" => u64::from(a > b),
-        "GreaterOrEqual" => u64::from(a >= b),
-        "BitShift" if !option.1 => u32::try_from(b).ok().and_then(|b| a.checked_shr(b)).unwrap_or(0),
+        "BitShift" if !leftwards => u32::try_from(b).ok().and_then(|b| a.checked_shr(b)).unwrap_or(0),
         "PRelu" => a,
-        _ => of_integers(operator, option, a as i64, b as i64)? as u64,
+        _ => of_integers(operator, leftwards, a as i64, b as i64)? as u64,
     })
 }
 

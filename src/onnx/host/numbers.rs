@@ -238,14 +238,14 @@ pub(super) fn walk(dims: &[usize], strides: &[i64], start: i64) -> Vec<usize> {
 
 /// The place in a tensor of each element of what it broadcasts to.
 pub(super) fn places(from: &Dims, to: &Dims) -> Vec<usize> {
+    walk(to, &broadcast_strides(from, to), 0)
+}
+
+/// The strides of a tensor along the dimensions of what it broadcasts to.
+pub(super) fn broadcast_strides(from: &Dims, to: &Dims) -> Vec<i64> {
     let from = from.padded_to_rank(to.len());
     let strides = from.row_major_strides();
-    let strides: Vec<i64> = strides
-        .iter()
-        .zip(from.iter())
-        .map(|(&stride, &dim)| if dim == 1 { 0 } else { stride as i64 })
-        .collect();
-    walk(to, &strides, 0)
+    strides.iter().zip(from.iter()).map(|(&stride, &dim)| if dim == 1 { 0 } else { stride as i64 }).collect()
 }
 
 /// The strides of the dense row-major layout as offsets.

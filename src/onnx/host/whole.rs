@@ -9,7 +9,7 @@ use std::ops::{BitAnd, BitOr, BitXor, Not};
 use anydnn_backend::{DataType, Dims};
 use bytemuck::Pod;
 
-use super::numbers::walk;
+use super::numbers::{broadcast_strides, walk};
 use crate::model::HostTensor;
 
 /// An integer as tensors have it. What does not fit goes on at the other end of the type.
@@ -148,13 +148,6 @@ impl Rows {
     }
 }
 
-/// The strides of a tensor along the dimensions of what it broadcasts to.
-fn strides(from: &Dims, to: &Dims) -> Vec<i64> {
-    let from = from.padded_to_rank(to.len());
-    let strides = from.row_major_strides();
-    strides.iter().zip(from.iter()).map(|(&stride, &dim)| if dim == 1 { 0 } else { stride as i64 }).collect()
-}
-
 /// The elements of a tensor, in place where they lie as their type has to.
 fn elements<T: Pod>(tensor: &HostTensor) -> Cow<'_, [T]> {
     let bytes = tensor.bytes();
@@ -170,7 +163,7 @@ pub(super) fn binary(
     b: &HostTensor,
     dims: &Dims,
 ) -> Option<Vec<u8>> {
-    let rows = || Rows::of(dims, &strides(a.dims(), dims), &strides(b.dims(), dims));
+    let rows = || Rows::of(dims, &broadcast_strides(a.dims(), dims), &broadcast_strides(b.dims(), dims));
     if a.data_type() == DataType::Boolean {
         let of: fn(bool, bool) -> bool = match operator {
             "And" => |a, b| a & b,
@@ -250,9 +243,12 @@ pub(super) fn fold(
     if src.data_type() == DataType::U64 {
         return None;
     }
-    let whole = strides(src.dims(), src.dims());
-    let to: Vec<i64> =
-        strides(kept, src.dims()).iter().zip(gone).map(|(&s, &gone)| if gone { 0 } else { s }).collect();
+    let whole = broadcast_strides(src.dims(), src.dims());
+    let to: Vec<i64> = broadcast_strides(kept, src.dims())
+        .iter()
+        .zip(gone)
+        .map(|(&s, &gone)| if gone { 0 } else { s })
+        .collect();
     let rows = Rows::of(src.dims(), &whole, &to);
     each_whole!(src.data_type(), T => {
         let (values, mut made) = (elements::<T>(src), vec![start; kept.elements()]);
